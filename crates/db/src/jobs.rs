@@ -357,12 +357,13 @@ statements! {
         "UPDATE jobs SET address = $1 WHERE id = $2 AND epoch = $3 AND node_id = $4 ",
         "AND incarnation = $5 AND era = $6 AND state = 'running'",
     );
-    /// It keeps its place in time: what is begun is ended before what came later.
+    /// It keeps its place in time: what is begun is ended before what came later. A job that was
+    /// woken is due now, and not when it would have looked by itself.
     HAND_OVER = sql!(
         "UPDATE jobs SET step = COALESCE(CAST($1 AS BIGINT), step), ",
         "address = COALESCE($2, address), lane = $3, state = 'ready', ",
-        "due_at = COALESCE(CAST($4 AS BIGINT), due_at), ",
-        "claim_at = COALESCE(CAST($4 AS BIGINT), due_at), ",
+        "due_at = COALESCE(CAST($4 AS BIGINT), CASE WHEN due_at > $5 THEN $5 ELSE due_at END), ",
+        "claim_at = COALESCE(CAST($4 AS BIGINT), CASE WHEN due_at > $5 THEN $5 ELSE due_at END), ",
         "attempts = attempts - 1, handed_over = handed_over + 1, changed_at = $5, node = NULL, ",
         "leased_until = NULL WHERE id = $6 AND epoch = $7 AND node_id = $8 AND incarnation = $9 ",
         "AND era = $10 AND state = 'running'",

@@ -83,7 +83,13 @@ async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
     assert_eq!(say(&db, &asked, "d", yes, &env).await, AnswerOutcome::Closed);
     assert!(!db.close_approval(&key, env.now()).await.unwrap());
     assert_eq!(db.open_approvals(SiteId::MAIN, 9).await.unwrap(), []);
-    assert_eq!(take(&db, &n1, 1, env.now(), HOUR).await.unwrap().len(), 1, "it was not woken");
+    let held = take(&db, &n1, 1, env.now(), HOUR).await.unwrap();
+    assert_eq!(held.len(), 1, "it was not woken");
+    // Nor does it rest on where it is handed over to another lane.
+    let (lane, at) = (LaneKey::of(&made), env.now());
+    let over = HandOver { lane, at, due_at: None, passed: None, rests_for: None };
+    assert!(db.write_job(&JobHold::from(&held[0]), JobChange::HandOver(over)).await.unwrap());
+    assert_eq!(take(&db, &n1, 1, env.now(), HOUR).await.unwrap().len(), 1, "it rests again");
 }
 
 both!(answers_are_counted_once_each_and_wake_the_job);
