@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
 use entrepot_testkit::server::Node;
 use entrepot_testkit::sshd::Sshd;
@@ -113,6 +114,37 @@ fn an_upload_is_delivered_to_an_sftp_server() -> Result<()> {
     login.sftp_batch(&node, &format!("mkdir out\nput {} out/r.bin\n", text(&local)?))?;
     deliveries(&node, 1)?;
     ensure!(std::fs::read(sshd.folder().join("in/r.bin"))? == content, "the file differs");
+    Ok(())
+}
+
+/// The other node has looked through the server before, and does not do so again.
+#[test]
+fn what_a_node_that_died_left_at_an_sftp_server_is_removed_by_the_other() -> Result<()> {
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut first = Node::new_called(program(), &url, "n1")?;
+    let login = Login::create(&first, "acme")?;
+    let sshd = Sshd::start()?;
+    apply(&first, &(remote(&sshd)? + &rule("to-remote", "remote", "{name}")))?;
+    let mut second = Node::joined(&first, &url, "n2")?;
+    second.start()?;
+    first.set("ENTREPOT_CRASH_AT", "delivery.staged");
+    let local = local_file(&first, "r.bin", &noise(12, 100_000))?;
+    let batch = format!("-mkdir out\nput {} out/", text(&local)?);
+    for count in 1..=2 {
+        second.cli(&["node", "drain", "n2"])?;
+        first.start()?;
+        // The client may not live to hear of it.
+        let _ = login.sftp_batch(&first, &format!("{batch}{count}.bin\n"));
+        ensure!(!first.wait()?.success(), "the first node lives");
+        ensure!(std::fs::read_dir(sshd.folder())?.count() == count, "nothing was left");
+        second.cli(&["node", "undrain", "n2"])?;
+        deliveries(&second, count)?;
+    }
+    let left = std::fs::read_dir(sshd.folder())?.map(|entry| Ok(entry?.file_name()));
+    let mut left = left.collect::<Result<Vec<_>>>()?;
+    left.sort();
+    assert_eq!(left, ["1.bin", "2.bin"]);
     Ok(())
 }
 

@@ -263,6 +263,11 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
+    /// Says that another process may have staged a file for `target`, for stores that look through
+    /// the far side once only: `staged` and `discard_staged` then look for it. Nothing is asked of
+    /// the far side.
+    fn may_be_staged(&self, _id: TransferId, _target: &StorePath) {}
+
     /// All staged files of this store, for recovery and sweeping.
     async fn staged(&self) -> Result<Vec<Staged>>;
 

@@ -305,6 +305,24 @@ async fn another_process_finds_and_continues_what_was_staged() {
     assert!(second.staged().await.unwrap().is_empty(), "gone for the one who made it too");
 }
 
+/// Another node may die while both of them run: the server is not looked through again for that.
+#[tokio::test]
+async fn what_another_process_staged_later_is_found_when_it_is_asked_for() {
+    let sshd = Sshd::start().unwrap();
+    let (first, second) = (open_on(&sshd).await, open_on(&sshd).await);
+    assert!(second.staged().await.unwrap().is_empty());
+    drop(first.stage(id(7), &path("f")).await.unwrap());
+    first.staged().await.unwrap();
+    assert!(second.staged().await.unwrap().is_empty(), "it looks again");
+    for number in [6, 7] {
+        second.may_be_staged(id(number), &path("f"));
+    }
+    let staged = second.staged().await.unwrap();
+    assert_eq!(staged.iter().map(|file| file.id).collect::<Vec<_>>(), [id(7)]);
+    second.discard_staged(id(7)).await.unwrap();
+    assert!(files(&sshd).is_empty(), "{:?}", files(&sshd));
+}
+
 #[tokio::test]
 async fn a_server_that_dies_fails_everything_and_publishes_nothing() {
     let mut sshd = Sshd::start().unwrap();

@@ -60,7 +60,11 @@ impl Step for DeliverSpec {
             Err(_) if recorded => return Ok(()),
             store => store?,
         };
-        let cleared = if run.again() { discard_earlier(run, key, &store).await? } else { Ok(()) };
+        let cleared = if run.again() {
+            discard_earlier(run, key, Aim { store: &store, target: &target }).await?
+        } else {
+            Ok(())
+        };
         if recorded {
             return Ok(());
         }
@@ -121,15 +125,25 @@ async fn expected(run: &mut Run<'_>) -> Result<Expected, StepError> {
     Input::open(run).await?.described(run).await
 }
 
-/// Discards what earlier leases left staged. A store that does not show all it has is left to the
-/// sweeper.
+/// Where a delivery goes.
+struct Aim<'a> {
+    store: &'a AnyStore,
+    target: &'a StorePath,
+}
+
+/// Discards what earlier leases left staged, also on other nodes. A store that does not show all it
+/// has is left to the sweeper.
 async fn discard_earlier(
     run: &Run<'_>,
     key: &StepKey,
-    store: &AnyStore,
+    Aim { store, target }: Aim<'_>,
 ) -> Result<Result<(), StoreError>, StepError> {
     let earlier = (1..run.job.epoch).rev().take(LEASES_SEARCHED);
     let earlier: Vec<TransferId> = earlier.map(|epoch| ids::staging(run.job, key, epoch)).collect();
+    // Leases that ended in good order left nothing.
+    if run.job.attempts > 1 || run.job.repeated || run.job.life() > 0 {
+        earlier.iter().for_each(|id| store.may_be_staged(*id, target));
+    }
     let staged = match run.hold.waiting(store.staged()).await? {
         Err(StoreError::Denied(_) | StoreError::Unsupported(_)) => return Ok(Ok(())),
         Err(error) => return Ok(Err(error)),

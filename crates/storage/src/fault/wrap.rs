@@ -350,6 +350,10 @@ impl Store for FaultStore {
         self.inner.adopt(id, target, ticket)
     }
 
+    fn may_be_staged(&self, id: TransferId, target: &StorePath) {
+        self.inner.may_be_staged(id, target);
+    }
+
     async fn staged(&self) -> Result<Vec<Staged>> {
         self.call(StoreCall::Staged, self.inner.staged()).await
     }

@@ -270,6 +270,15 @@ impl Store for FtpStore {
         }
     }
 
+    fn may_be_staged(&self, id: TransferId, target: &StorePath) {
+        // A file under its own name from the start is no one's to take away.
+        if self.publish != PublishBy::Direct
+            && let Ok(part) = part_of(target, id)
+        {
+            self.registry.found(id, part);
+        }
+    }
+
     async fn staged(&self) -> Result<Vec<Staged>> {
         self.registry.settle().await;
         self.walk().await?;

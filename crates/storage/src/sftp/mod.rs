@@ -292,6 +292,15 @@ impl Store for SftpStore {
         Ok(Box::new(self.open_part(id, target, flags, None).await?))
     }
 
+    fn may_be_staged(&self, id: TransferId, target: &StorePath) {
+        // A file under its own name from the start is no one's to take away.
+        if self.publish != PublishBy::Direct
+            && let Ok(part) = part_of(target, id)
+        {
+            self.registry.found(id, part);
+        }
+    }
+
     async fn staged(&self) -> Result<Vec<Staged>> {
         let remote = self.pool.common().await?;
         self.registry.settle().await;

@@ -235,6 +235,25 @@ async fn an_upload_that_is_cut_publishes_nothing_and_is_resumed() {
     assert!(files.len() == 1 && files["/f"] == data);
 }
 
+/// Another process may stage after this one has looked through the server.
+#[tokio::test]
+async fn what_another_process_staged_later_is_found_when_it_is_asked_for() {
+    let (first, server) = broken_store(Faults::default()).await;
+    let second = open_target(target(server.port)).await;
+    assert!(second.staged().await.unwrap().is_empty());
+    let file = first.stage(id(7), &path("f")).await.unwrap();
+    file.write_at(0, Bytes::from_static(b"half of it")).await.unwrap();
+    file.sync().await.unwrap();
+    assert!(second.staged().await.unwrap().is_empty(), "it looks again");
+    for number in [6, 7] {
+        second.may_be_staged(id(number), &path("f"));
+    }
+    let staged = second.staged().await.unwrap();
+    assert_eq!(staged.iter().map(|file| file.id).collect::<Vec<_>>(), [id(7)]);
+    second.discard_staged(id(7)).await.unwrap();
+    assert!(server.shared.files.lock().unwrap().is_empty());
+}
+
 /// What went out in several uploads is read back whole, also between them and from the middle.
 #[tokio::test]
 async fn what_was_sent_is_read_back_before_it_is_published() {
