@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test lint bench crash advisories dist package-test help
+.PHONY: demo test lint bench crash storm advisories dist package-test help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -29,6 +29,12 @@ crash: ## thousands of kills and power cuts of the release build: CYCLES=1000 ma
 	$(CARGO) build --locked --release --package entrepot
 	ENTREPOT_PROGRAM=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/entrepot \
 	ENTREPOT_CRASH_CYCLES=$${CYCLES:-1000} $(CARGO) test --locked --package entrepot --test e2e -- at_random_moments --nocapture
+
+storm: ## two nodes killed at random under routes of every step word: MINUTES=30 make storm
+	@scripts/need test
+	$(CARGO) build --locked --release --package entrepot
+	ENTREPOT_PROGRAM=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/entrepot \
+	ENTREPOT_STORM_MINUTES=$${MINUTES:-30} $(CARGO) test --locked --package entrepot --test e2e -- storm_of_kills --nocapture
 
 dist: ## Debian package, archive, container context, SBOM and checksums, in target/dist
 	@$(CARGO) xtask dist

@@ -48,6 +48,7 @@ mod secrets;
 mod service;
 mod sign_in;
 mod stores;
+mod storm;
 mod talk;
 mod transforms;
 mod upgrade;

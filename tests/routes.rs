@@ -85,7 +85,7 @@ fn an_upload_is_delivered_to_an_object_store() -> Result<()> {
 }
 
 /// The endpoint `remote`, which is the folder of a server, and the key that logs in there.
-fn remote(sshd: &Sshd) -> Result<String> {
+pub(crate) fn remote(sshd: &Sshd) -> Result<String> {
     let key = std::fs::read_to_string(sshd.user_key())?;
     let indented: String = key.lines().map(|line| format!("      {line}\n")).collect();
     let public = std::fs::read_to_string(sshd.user_key().with_extension("pub"))?;

@@ -13,7 +13,7 @@ use crate::hooks::apply;
 use crate::program;
 
 /// A home of GnuPG with a key for `ours` and one for `bank`; its agent ends with it.
-struct Gpg(tempfile::TempDir);
+pub(crate) struct Gpg(tempfile::TempDir);
 
 impl Drop for Gpg {
     fn drop(&mut self) {
@@ -23,7 +23,7 @@ impl Drop for Gpg {
 }
 
 impl Gpg {
-    fn new() -> Result<Gpg> {
+    pub(crate) fn new() -> Result<Gpg> {
         let private = std::fs::Permissions::from_mode(0o700);
         // The path of its socket must be short.
         let gpg = Gpg(tempfile::Builder::new().permissions(private).tempdir_in("/tmp")?);
@@ -45,7 +45,7 @@ impl Gpg {
     }
 
     /// The documents of both keys, of which only ours has its private half.
-    fn documents(&self) -> Result<String> {
+    pub(crate) fn documents(&self) -> Result<String> {
         let block =
             |text: String| -> String { text.lines().map(|line| format!("    {line}\n")).collect() };
         Ok(format!(
