@@ -70,6 +70,12 @@ fn an_upload_is_delivered_to_an_object_store() -> Result<()> {
         SECRET_KEY
     );
     apply(&node, &(endpoint + &rule("to-bucket", "bucket", "{name}")))?;
+    node.cli(&["endpoint", "change", "bucket", "target.object.requests.parts_at_once=2"])?;
+    let shown = node.cli(&["endpoint", "show", "bucket"])?;
+    for (field, value) in [("parts_at_once", "2"), ("idle_timeout", "1m"), ("attempts", "5")] {
+        let line = shown.lines().find(|line| line.contains(field)).unwrap_or_default();
+        assert!(line.starts_with("target.object.requests.") && line.ends_with(value), "{shown}");
+    }
     let exported = node.cli(&["export"])?;
     ensure!(!exported.contains(SECRET_KEY), "an export shows a secret in the clear");
     node.start()?;

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use entrepot_admin::{Action, Document, PlannedChange, Response};
+use entrepot_nouns::endpoint::EndpointTarget;
 use entrepot_nouns::{AnyNoun, Kind, Stored};
 use serde_json::{Map, Value, json};
 
@@ -43,11 +44,22 @@ pub(crate) async fn run(
     match client.ask(request).await? {
         Response::Noun { noun, warnings } => {
             warn(&warnings);
-            output.value(&noun, || print_fields("", &body(&noun.noun)))
+            output.value(&noun, || print_fields("", &body(&with_defaults(&noun.noun))))
         }
         Response::Done => output.done(),
         _ => Err(unexpected()),
     }
+}
+
+/// With the defaults of fields of which one wants to know what holds.
+fn with_defaults(noun: &AnyNoun) -> AnyNoun {
+    let mut noun = noun.clone();
+    if let AnyNoun::Endpoint(endpoint) = &mut noun
+        && let EndpointTarget::Object(object) = &mut endpoint.target
+    {
+        object.requests = object.requests.in_full();
+    }
+    noun
 }
 
 /// Every noun of a kind, by name, page after page.

@@ -171,6 +171,20 @@ impl ObjectRequests {
         self.backoff.unwrap_or(Period::from_seconds(1))
     }
 
+    /// The same, with each default in its field: what holds.
+    pub fn in_full(&self) -> ObjectRequests {
+        ObjectRequests {
+            part_size_mib: Some(self.part_size_mib()),
+            parts_at_once: Some(self.parts_at_once()),
+            connections: Some(self.connections()),
+            connect_timeout: Some(self.connect_timeout()),
+            answer_timeout: Some(self.answer_timeout()),
+            idle_timeout: Some(self.idle_timeout()),
+            attempts: Some(self.attempts()),
+            backoff: Some(self.backoff()),
+        }
+    }
+
     fn check(&self) -> Result<(), FieldError> {
         within("part_size_mib", self.part_size_mib(), &OBJECT_PART_MIB)?;
         within("parts_at_once", self.parts_at_once(), &(1..=OBJECT_PARTS_MIB))?;
@@ -229,16 +243,12 @@ mod tests {
         target.check().unwrap();
         let written = serde_json::to_value(&target).unwrap();
         assert!(written.get("requests").is_none(), "{written}");
-        let requests = &target.requests;
-        assert_eq!((requests.part_size_mib(), requests.parts_at_once()), (5, 1));
-        assert_eq!((requests.connections(), requests.attempts()), (64, 5));
-        let times = [
-            requests.connect_timeout(),
-            requests.answer_timeout(),
-            requests.idle_timeout(),
-            requests.backoff(),
-        ];
-        assert_eq!(times, [10, 120, 60, 1].map(Period::from_seconds));
+        let full = serde_json::to_value(target.requests.in_full()).unwrap();
+        let wanted = serde_json::json!({
+            "part_size_mib": 5, "parts_at_once": 1, "connections": 64, "connect_timeout": "10s",
+            "answer_timeout": "2m", "idle_timeout": "1m", "attempts": 5, "backoff": "1s",
+        });
+        assert_eq!(full, wanted);
     }
 
     #[test]
