@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
-use entrepot_nouns::rule::{Step, StepList, StepSpec, StepsAt};
+use entrepot_nouns::rule::{
+    ExecStdin, HttpBody, MailAttachment, Step, StepList, StepSpec, StepsAt,
+};
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, Timestamp, VPath};
 use serde_json::Value as Json;
 
+use crate::exec::asks_for;
 use crate::noted::{self, BRANCH};
 
 /// The steps that a job has gone past.
@@ -19,6 +22,17 @@ pub(crate) struct Progress {
     pub(crate) begun: HashMap<StepAddress, Timestamp>,
     /// What attempts of steps left that failed, also in earlier lives of the job.
     pub(crate) left_by_failed: HashMap<StepAddress, Json>,
+}
+
+/// Whether a step, or one inside it, opens the file which the steps work on.
+fn opens_file(step: &Step) -> bool {
+    let opens = match &step.spec {
+        StepSpec::Exec(exec) => exec.stdin == ExecStdin::File || asks_for(exec, "file"),
+        StepSpec::Http(http) => http.body == HttpBody::File,
+        StepSpec::Mail(mail) => mail.attach == MailAttachment::File,
+        spec => spec.needs_file(),
+    };
+    opens || step.branches().into_iter().any(|(_, inside)| inside.iter().any(opens_file))
 }
 
 /// What follows in a step that is behind a job.
@@ -146,6 +160,17 @@ impl Progress {
     /// Whether the job has gone past every step of `do` on its way: what is left is its end.
     pub(crate) fn is_through(&self, rule: &Rule) -> bool {
         self.behind(&rule.steps, &StepsAt::list(StepList::Do)) != Behind::Part
+    }
+
+    /// Whether a step of this list is to come that opens the file which the steps work on.
+    pub(crate) fn wants_file(&self, steps: &[Step], list: &StepsAt) -> bool {
+        steps.iter().enumerate().any(|(at, step)| match self.passed(&list.address(step, at)) {
+            None => opens_file(step),
+            Some(passed) => {
+                let inside = passed.lists(step, list, at);
+                inside.into_iter().any(|(list, steps)| self.wants_file(steps, &list))
+            }
+        })
     }
 
     /// How much of this list is behind the job.

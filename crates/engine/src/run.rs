@@ -66,6 +66,8 @@ pub(crate) struct Run<'a> {
     giving_up: Option<GivingUp>,
     /// Earlier attempts have gone past every step of `do`.
     is_through: bool,
+    /// A step of `do` is to come that opens the file which the steps work on.
+    wants_file: bool,
     /// Where the job runs.
     place: JobPlace,
     /// A step before says that the job rests until then.
@@ -155,6 +157,7 @@ async fn attempt(
         Progress::default()
     };
     let is_through = progress.is_through(&rule.noun);
+    let wants_file = progress.wants_file(&rule.noun.steps, &StepsAt::list(StepList::Do));
     let mut run = Run {
         shared,
         job,
@@ -170,6 +173,7 @@ async fn attempt(
         used_up: Vec::new(),
         giving_up: None,
         is_through,
+        wants_file,
         place,
         rests_until: None,
         current: None,

@@ -11,7 +11,7 @@ use super::{Behind, Run};
 use crate::noted::{self, FileValue, Turn};
 use crate::pattern;
 use crate::progress::{self, Inside, Passed};
-use crate::step::StepError;
+use crate::step::{StepError, source};
 
 /// A list of steps under way.
 #[derive(Clone, Copy)]
@@ -151,17 +151,26 @@ impl Run<'_> {
     }
 
     /// As [`Run::follow_if_passed`]; a step that made a file is to run again where the file is not,
-    /// if there are steps yet that may want it.
+    /// if there are steps yet that may want it. Where `do` goes on without it, an earlier attempt
+    /// may have taken away what it would be made of.
     async fn is_behind(&mut self, step: &Step, address: &StepAddress) -> Result<bool, StepError> {
         let passed = self.progress.passed(address);
         let record = passed.and_then(|passed| passed.record.as_ref());
         if let Some(file) = record.and_then(FileValue::of).filter(|_| !self.is_through) {
             let here = self.shared.work.has(self.job, &file);
-            if !self.hold.waiting(here).await?? {
+            if !self.hold.waiting(here).await?? && (self.wants_file || !self.is_taken().await) {
                 return Ok(false);
             }
         }
         Ok(self.follow_if_passed(step, address))
+    }
+
+    /// Whether the file of the event has gone from where it was.
+    async fn is_taken(&mut self) -> bool {
+        match self.path() {
+            Ok(path) => source::is_there(self, &path).await == Ok(false),
+            Err(_) => false,
+        }
     }
 
     /// Leaves a step alone that is behind the job, and takes in what it left; false if it is to

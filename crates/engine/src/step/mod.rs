@@ -25,7 +25,7 @@ mod openpgp;
 mod pack;
 mod rename;
 pub(crate) mod scan;
-mod source;
+pub(crate) mod source;
 pub(crate) mod split;
 mod talk_foreseen;
 mod text;

@@ -162,6 +162,41 @@ async fn another_node_ends_a_job_whose_source_is_removed_already() {
     assert_eq!(names(&exchange.bank).await, ["done/a.pgp"]);
 }
 
+/// What the steps worked on was taken away by the job itself, and nothing is to be made of it any
+/// more: what follows needs none.
+#[tokio::test(start_paused = true)]
+async fn another_node_ends_a_job_that_took_its_file_away() {
+    let ends = [
+        (json!({"delete": {}}), Pause::EndRecorded),
+        (json!({"move": {"to": "/old/go"}}), Pause::EndRecorded),
+        (json!({"delete": {}}), Pause::Changed),
+        (json!({"move": {"to": "/old/go"}}), Pause::Changed),
+    ];
+    for (at, (last, pause)) in (0..).zip(ends) {
+        let rule = doing(json!([
+            {"gzip": {}},
+            {"deliver": {"endpoint": "out", "path": "{name}"}},
+            last,
+            {"check": {"that": "file.name == 'go.gz'", "message": "another file"}},
+        ]));
+        let mut exchange = Exchange::new(470 + at, &rule).await;
+        let mut other = exchange.world.beside("second").await;
+        exchange.world.options.pauses = Some(Arc::new(move |reached| reached == pause));
+        exchange.world.start();
+        let event = exchange.world.upload("/in/go", b"go").await;
+        let job = exchange.world.job_of(&event, "r").await;
+        let home = exchange.world.file_access.home.clone();
+        exchange.world.until(async |_| !names(&home).await.contains(&"in/go".to_owned())).await;
+        exchange.world.die().await;
+        other.start();
+        let ended = other.ended(job).await;
+        assert_eq!((ended.state, ended.error), (JobState::Done, None), "{at}");
+        assert_eq!(names(&exchange.out).await, ["go.gz"], "{at}");
+        other.projected().await;
+        assert!(other.events("job.failed").await.is_empty(), "{at}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_newer_file_of_the_partner_stays() {
     let rule = doing(json!([
