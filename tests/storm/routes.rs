@@ -363,6 +363,16 @@ pub(super) const SHAPES: &[Shape] = &[
         &["gzip: {}", "extract: {}", COPY, "delete: {}"],
         &[Leaves::Made("{name}", Content::Same), Leaves::Gone],
     ),
+    taking(
+        "delete-tell",
+        &["zstd: {}", "extract: {}", TO, "delete: {}", "webhook: {endpoint: shop}"],
+        &[AT, Leaves::Gone, Leaves::Told],
+    ),
+    taking(
+        "move-packed",
+        &["gzip: {}", "extract: {}", TO_NEW, "move: {to: '/made/ROUTE/{name}'}"],
+        &[AT, Leaves::Made("{name}", Content::Same), Leaves::Gone],
+    ),
     shape(
         "fetch",
         &["fetch: {endpoint: source, path: 'ROUTE/{name}', after: delete}", TO],
