@@ -94,8 +94,11 @@ pub(super) enum Times {
 }
 
 /// Step words that are in no route, and why.
-const LEFT_OUT: &[(&str, &str)] =
-    &[("refuse", "only a rule 'before' a command can refuse, and such a rule makes no job")];
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("refuse", "only a rule 'before' a command can refuse, and such a rule makes no job"),
+    ("release", "only for files that a mount holds, and no mount of the storm does"),
+    ("quarantine", "only for files that a mount holds, and no mount of the storm does"),
+];
 
 const TO: &str = "deliver: {endpoint: TARGET, path: 'ROUTE/{name}'}";
 const TO_NEW: &str = "deliver: {endpoint: TARGET, path: 'ROUTE/{name}', existing: refuse}";
