@@ -92,11 +92,15 @@ fn a_file_that_does_not_come_is_told_and_so_is_that_it_comes_late() -> Result<()
     expecting.upload("other.csv")?;
     expecting.upload("PAY1.csv")?;
     expecting.told("expected.late", 1)?;
+    // The lease of a job that runs is over where the clock goes on by hours, and its program runs
+    // again.
+    expecting.told("job.done", 3)?;
     // The next day it comes in time, and one more with it; on the third none comes.
     expecting.clock_shows(1, 8 * HOUR)?;
     expecting.upload("PAY2.csv")?;
     expecting.upload("PAY3.csv")?;
     expecting.told("expected.extra", 1)?;
+    expecting.told("job.done", 4)?;
     expecting.clock_shows(2, 18 * HOUR)?;
     let missed = expecting.told("expected.missed", 2)?;
     let days = missed.iter().filter_map(|event| event["begins"].as_str()).map(|at| &at[..10]);
