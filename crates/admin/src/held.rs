@@ -37,10 +37,7 @@ impl Admin {
             let fact =
                 Fact::FileReleased { decided: DecidedFact { held: held.clone(), by: by.clone() } };
             let event = parts.recorder.event(&scope, fact);
-            parts.recorder.seal(&event).await.map_err(|error| AdminError::NotRecorded {
-                code: error.code(),
-                problem: error.to_string(),
-            })?;
+            parts.recorder.seal(&event).await?;
         }
         let order = HeldOrder { site: actor.site, account, held, decision, by };
         serving.node.carry_out(order).await.map_err(refused)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use entrepot_nouns::event::ProgramFact;
-use entrepot_nouns::rule::{ExecSpec, ExecStdout, ExitCode, ExitMeaning};
+use entrepot_nouns::rule::{ExecSpec, ExecStdin, ExecStdout, ExitCode, ExitMeaning};
 use entrepot_nouns::{Event, Name};
 use entrepot_spawn::limits::OUTPUT_KEPT;
 use entrepot_spawn::{Ended, How, Program, Stdin};
@@ -47,6 +47,11 @@ impl Setting<'_> {
 pub(crate) fn asks_for(spec: &ExecSpec, word: &str) -> bool {
     let placeholder = format!("{{{word}}}");
     spec.argv.iter().chain(spec.env.values()).any(|text| text.contains(&placeholder))
+}
+
+/// Whether the program reads the file that steps work on.
+pub(crate) fn reads_file(spec: &ExecSpec) -> bool {
+    spec.stdin == ExecStdin::File || asks_for(spec, "file")
 }
 
 /// The program as it is to run: in each argument and each variable alone, and once, the

@@ -3,7 +3,7 @@
 
 use entrepot_nouns::mount::Right;
 use entrepot_nouns::rule::{
-    DeliverSpec, ExecSpec, ExecStdin, Existing, ExpressionValue, Step, StepSpec, When,
+    DeliverSpec, ExecSpec, Existing, ExpressionValue, Step, StepSpec, When,
 };
 use entrepot_nouns::rule_report::{LintFinding, RuleFlaw};
 use entrepot_nouns::{CommandPattern, Mount, Rule};
@@ -273,9 +273,7 @@ fn takes_file(rule: &Rule) -> Option<String> {
 fn first_that_needs_the_file(step: &Step, field: &str) -> Option<String> {
     let needs = match &step.spec {
         StepSpec::Deliver(_) | StepSpec::Move(_) | StepSpec::Copy(_) => true,
-        StepSpec::Exec(exec) => {
-            exec.stdin == ExecStdin::File || crate::exec::asks_for(exec, "file")
-        }
+        StepSpec::Exec(exec) => crate::exec::reads_file(exec),
         _ => false,
     };
     if needs {

@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use entrepot_nouns::rule::{
-    ExecStdin, HttpBody, MailAttachment, Step, StepList, StepSpec, StepsAt,
-};
+use entrepot_nouns::rule::{HttpBody, MailAttachment, Step, StepList, StepSpec, StepsAt};
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, Timestamp, VPath};
 use serde_json::Value as Json;
 
-use crate::exec::asks_for;
+use crate::exec::reads_file;
 use crate::noted::{self, BRANCH};
 
 /// The steps that a job has gone past.
@@ -27,7 +25,7 @@ pub(crate) struct Progress {
 /// Whether a step, or one inside it, opens the file which the steps work on.
 fn opens_file(step: &Step) -> bool {
     let opens = match &step.spec {
-        StepSpec::Exec(exec) => exec.stdin == ExecStdin::File || asks_for(exec, "file"),
+        StepSpec::Exec(exec) => reads_file(exec),
         StepSpec::Http(http) => http.body == HttpBody::File,
         StepSpec::Mail(mail) => mail.attach == MailAttachment::File,
         spec => spec.needs_file(),

@@ -10,12 +10,12 @@ use std::borrow::Cow;
 use entrepot_nouns::event::{DecidedFact, Fact, FileFact, HeldFact};
 use entrepot_nouns::mount::{HELD_PREFIX, TRASH_NAME};
 use entrepot_nouns::{Right, Rights, StorePath, TransferId, VPath};
-use entrepot_storage::{EntryKind, Existing, Meta, StoreError};
+use entrepot_storage::{EntryKind, Existing, Meta};
 
 use crate::error::{Result, VfsError};
 use crate::place::{Last, Located, MountedPath};
 use crate::recount::Delta;
-use crate::renaming::Renamed;
+use crate::renaming::{Moving, Renamed};
 use crate::unbroken::unbroken;
 use crate::vfs::{Attributes, Vfs};
 
@@ -97,10 +97,8 @@ impl Vfs {
         let Located { place, path } = renamed;
         let arrival = !self.is_temporary(path);
         let file = FileFact { path: path.to_string(), temporary: !arrival, ..file };
-        let (event, book) = (
-            self.0.event(Fact::FileHeld { held: place.waiting(file.clone()) }),
-            &self.data_plane().book,
-        );
+        let event = self.0.event(Fact::FileHeld { held: place.waiting(file.clone()) });
+        let book = &self.data_plane().book;
         let sequence = book.record(&event)?;
         book.sync(sequence).await?;
         self.forget_temporary(old);
@@ -124,13 +122,12 @@ impl Vfs {
         let names = &self.data_plane().names;
         let locks = names.hold_both(place.endpoint(), &kept.path, &place.path).await;
         let meta = kept.store.stat(&kept.path).await?;
-        let there = match place.store.stat(&place.path).await {
-            Ok(there) if there.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
-            Ok(_) if existing == Existing::Refuse => return Err(VfsError::Exists),
-            Ok(there) => Some(there),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let there = place.look().await?;
+        match &there {
+            Some(there) if there.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
+            Some(_) if existing == Existing::Refuse => return Err(VfsError::Exists),
+            _ => {}
+        }
         place.need(if there.is_some() { Right::Overwrite } else { Right::Write })?;
         let identity = meta.identity.clone().map(|identity| identity.0);
         let displaced = there.as_ref().map(Meta::displaced);
@@ -148,28 +145,9 @@ impl Vfs {
         let Release { place, path, kept, meta, there, file } = release;
         let located = Located { place: &place, path: &path };
         let version = self.keep_replaced(located, there.as_ref()).await?;
-        let was_there = version.as_ref().map(|_| there.as_ref().map(Meta::displaced));
-        let mut change = self.change(&place, Fact::FileUploaded { file }, meta.identity.clone());
-        change.source = Some(kept.path.clone());
-        let (store, source, target) = (kept.store.clone(), kept.path.clone(), place.path.clone());
-        let work = async move {
-            let renamed = store.rename(&source, &target, existing).await?;
-            Ok(renamed.displaced.or(was_there.flatten()))
-        };
-        let quotas = &self.data_plane().quotas;
-        let left = quotas.begin(kept.endpoint(), &kept.path);
-        let taken = quotas.begin(place.endpoint(), &place.path);
-        let released = self.carry_out_over(change, (), work).await;
-        if let Some(version) = version {
-            match &released {
-                Ok(_) => version.replaced().await,
-                Err(_) => version.settle().await,
-            }
-        }
-        released?;
-        left.end(Delta::of(&meta).less());
-        taken.end(Delta::of(&meta).over(there.as_ref()));
-        Ok(())
+        let (from, to, there) = (&kept, &place, there.as_ref());
+        let moving = Moving { from, to, meta: &meta, there, version };
+        self.change_name(moving, Fact::FileUploaded { file }, existing).await.map(drop)
     }
 
     /// Deletes a file for good that is held. The session is one of the account that uploaded it.

@@ -6,7 +6,7 @@ use entrepot_auth::{EffectiveMount, Principal};
 use entrepot_crypto::Sha256;
 use entrepot_nouns::mount::is_trash_name;
 use entrepot_nouns::{MountOption, Right, StorePath, TransferId, VPath};
-use entrepot_storage::{AnyStore, StagedFile, StoreError};
+use entrepot_storage::{AnyStore, Meta, StagedFile, StoreError};
 use uuid::Uuid;
 
 use crate::error::{Result, VfsError};
@@ -48,6 +48,15 @@ impl MountedPath {
     /// back; false if it is there. For when something was not found.
     pub(crate) async fn remake_prefix(&self) -> Result<bool> {
         stores::remake_prefix(&self.store, &self.mount.prefix).await
+    }
+
+    /// What has this name; `None`: nothing.
+    pub(crate) async fn look(&self) -> Result<Option<Meta>> {
+        match self.store.stat(&self.path).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes what is missing of the directory that a file of this place is published in, as far as

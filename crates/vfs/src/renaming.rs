@@ -1,13 +1,14 @@
 //! Files, directories and links get other names.
 
 use entrepot_nouns::event::{Fact, FileFact};
-use entrepot_nouns::{Right, VPath};
-use entrepot_storage::{EntryKind, Existing, Meta, StoreError};
+use entrepot_nouns::{Displaced, Right, VPath};
+use entrepot_storage::{EntryKind, Existing, Meta};
 
 use crate::error::{Result, VfsError};
 use crate::place::{Last, Located, MountedPath};
 use crate::recount::Delta;
 use crate::unbroken::unbroken;
+use crate::versions::KeptVersion;
 use crate::vfs::{Vfs, check_same_mount};
 
 /// How a rename ended.
@@ -29,6 +30,17 @@ struct Renaming {
     there: Option<Meta>,
 }
 
+/// Something that gets another name.
+pub(crate) struct Moving<'a> {
+    pub(crate) from: &'a MountedPath,
+    pub(crate) to: &'a MountedPath,
+    pub(crate) meta: &'a Meta,
+    /// What has the name.
+    pub(crate) there: Option<&'a Meta>,
+    /// The same, if it was moved aside to be kept.
+    pub(crate) version: Option<KeptVersion>,
+}
+
 impl Vfs {
     /// Fails if [`Vfs::rename`] would, once there is something of the old name.
     ///
@@ -39,11 +51,10 @@ impl Vfs {
         let (new, _) = self.changeable(to, Last::Itself).await?;
         check_same_mount(&old, &new)?;
         old.need(Right::Rename)?;
-        match new.store.stat(&new.path).await {
-            Ok(_) if existing == Existing::Refuse => Err(VfsError::Exists),
-            Ok(_) => new.need(Right::Overwrite),
-            Err(StoreError::NotFound) => Ok(()),
-            Err(error) => Err(error.into()),
+        match new.look().await? {
+            Some(_) if existing == Existing::Refuse => Err(VfsError::Exists),
+            Some(_) => new.need(Right::Overwrite),
+            None => Ok(()),
         }
     }
 
@@ -58,16 +69,8 @@ impl Vfs {
         old.need(Right::Rename)?;
         let names = &self.data_plane().names;
         let held = names.hold_both(old.endpoint(), &old.path, &new.path).await;
-        let meta = match old.store.stat(&old.path).await {
-            Ok(meta) => Some(meta),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let there = match new.store.stat(&new.path).await {
-            Ok(meta) => Some(meta),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let meta = old.look().await?;
+        let there = new.look().await?;
         if old.path == new.path {
             return Ok(Renamed { replaced: false, arrival: false });
         }
@@ -102,18 +105,34 @@ impl Vfs {
         let version = self.keep_version(Located { place: &new, path: &to }, replaced).await?;
         let renamed = Located { place: &old, path: &from };
         let (fact, arrival) = self.renamed(renamed, &meta, &to, there.as_ref());
-        let mut change = self.change(&new, fact, meta.identity.clone());
-        change.source = Some(old.path.clone());
-        let (store, source, target) = (old.store.clone(), old.path.clone(), new.path.clone());
-        let was_there = version.as_ref().map(|_| there.as_ref().map(Meta::displaced));
+        let (from, to, there) = (&old, &new, there.as_ref());
+        let moving = Moving { from, to, meta: &meta, there, version };
+        let displaced = self.change_name(moving, fact, existing).await?;
+        self.forget_temporary(&old);
+        Ok(Renamed { replaced: displaced.is_some(), arrival })
+    }
+
+    /// Gives something another name, tells so, and counts it. Says from which file it took the
+    /// name.
+    pub(crate) async fn change_name(
+        &self,
+        moving: Moving<'_>,
+        fact: Fact,
+        existing: Existing,
+    ) -> Result<Option<Displaced>> {
+        let Moving { from, to, meta, there, version } = moving;
+        let mut change = self.change(to, fact, meta.identity.clone());
+        change.source = Some(from.path.clone());
+        let (store, source, target) = (from.store.clone(), from.path.clone(), to.path.clone());
+        let was_there = version.as_ref().and_then(|_| there.map(Meta::displaced));
         let work = async move {
             let renamed = store.rename(&source, &target, existing).await?;
             // What was moved aside is replaced all the same.
-            Ok(renamed.displaced.or(was_there.flatten()))
+            Ok(renamed.displaced.or(was_there))
         };
         let quotas = &self.data_plane().quotas;
-        let left = quotas.begin(old.endpoint(), &old.path);
-        let taken = quotas.begin(new.endpoint(), &new.path);
+        let left = quotas.begin(from.endpoint(), &from.path);
+        let taken = quotas.begin(to.endpoint(), &to.path);
         let displaced = self.carry_out_over(change, (), work).await;
         if let Some(version) = version {
             match &displaced {
@@ -122,10 +141,9 @@ impl Vfs {
             }
         }
         let displaced = displaced?;
-        self.forget_temporary(&old);
-        left.end(Delta::of(&meta).less());
-        taken.end(Delta::of(&meta).over(there.as_ref()));
-        Ok(Renamed { replaced: displaced.is_some(), arrival })
+        left.end(Delta::of(meta).less());
+        taken.end(Delta::of(meta).over(there));
+        Ok(displaced)
     }
 
     /// The fact of a rename of what `old` has under its name, and whether it is an arrival;

@@ -12,4 +12,5 @@ pub(crate) mod names;
 mod restore;
 mod shown;
 
+pub(crate) use keep::KeptVersion;
 pub use shown::{FileVersion, VersionPage};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::server::{Listening, ServerShared};
-use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget, PublishBy, SftpTarget};
+use entrepot_nouns::endpoint::{ObjectTarget, PublishBy, SftpTarget};
 use entrepot_nouns::{
     Account, EndpointTarget, Env, Fact, Key, KeyType, Mount, MountOption, Policy, Quota, Secret,
     SiteId,
@@ -122,17 +122,10 @@ impl Fixture {
         let (target, secret) = match (&self.behind, &self.objects) {
             (_, Some(server)) => {
                 let target = EndpointTarget::Object(ObjectTarget {
-                    provider: ObjectProvider::S3,
-                    bucket: BUCKET.to_owned(),
-                    prefix: String::new(),
                     url: Some(server.url()),
-                    region: None,
                     access_key_id: Some(ACCESS_KEY_ID.to_owned()),
-                    secret_key_sealed: None,
-                    secret_key: None,
                     allow_private: true,
-                    object_lock: false,
-                    requests: Default::default(),
+                    ..ObjectTarget::new(BUCKET)
                 });
                 (target, SECRET_KEY)
             }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use entrepot_nouns::endpoint::{
-    FtpTarget, FtpTls, MemoryTarget, ObjectProvider, ObjectRequests, ObjectTarget, PublishBy,
-    SftpTarget, SqlContent, SqlTarget,
+    FtpTarget, FtpTls, MemoryTarget, ObjectRequests, ObjectTarget, PublishBy, SftpTarget,
+    SqlContent, SqlTarget,
 };
 use entrepot_storage::fault::{FaultStore, SimDisk, SimStore};
 use entrepot_storage::{AnyStore, ResolvedSecrets, fs, ftp, memory, object, sftp, sql};
@@ -76,17 +76,13 @@ pub(crate) fn on_server_with(server: &S3Server, requests: ObjectRequests) -> Any
 /// The same, on any server.
 pub(crate) fn at_url(url: &str, requests: ObjectRequests) -> AnyStore {
     let target = ObjectTarget {
-        provider: ObjectProvider::S3,
-        bucket: BUCKET.to_owned(),
         prefix: "some/prefix".to_owned(),
         url: Some(url.to_owned()),
-        region: None,
         access_key_id: Some(ACCESS_KEY_ID.to_owned()),
-        secret_key_sealed: None,
-        secret_key: None,
         allow_private: true,
         object_lock: true,
         requests,
+        ..ObjectTarget::new(BUCKET)
     };
     let secret = Some(SECRET_KEY.to_owned().into());
     object::open(&target, &ResolvedSecrets { secret, private_key: None }, &env()).unwrap()

@@ -72,17 +72,10 @@ async fn writes_out_of_order_are_refused_and_dropped_uploads_can_be_discarded() 
 async fn a_wrong_key_and_a_dead_server_are_told_apart() {
     let server = S3Server::start().unwrap();
     let target = entrepot_nouns::endpoint::ObjectTarget {
-        bucket: "bucket".to_owned(),
         url: Some(server.url()),
         access_key_id: Some("AKIDEXAMPLE".to_owned()),
         allow_private: true,
-        object_lock: false,
-        requests: Default::default(),
-        provider: Default::default(),
-        prefix: String::new(),
-        region: None,
-        secret_key_sealed: None,
-        secret_key: None,
+        ..entrepot_nouns::endpoint::ObjectTarget::new("bucket")
     };
     let secret = Some("wrong".to_owned().into());
     let secrets = ResolvedSecrets { secret, private_key: None };

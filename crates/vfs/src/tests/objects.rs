@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::endpoint::{ObjectProvider, ObjectTarget};
+use entrepot_nouns::endpoint::ObjectTarget;
 use entrepot_storage::fault::{Cut, Fault, FaultStore, SimDisk, StoreCall};
 use entrepot_storage::{AnyStore, Existing, ResolvedSecrets, limits::PART_BYTES, object};
 use entrepot_testkit::s3::{ACCESS_KEY_ID, BUCKET, S3Server, SECRET_KEY};
@@ -18,17 +18,10 @@ const PART: u64 = PART_BYTES as u64;
 /// The bucket as a new process sees it: it knows of no upload.
 pub(super) fn bucket(server: &S3Server, world: &World) -> AnyStore {
     let target = ObjectTarget {
-        provider: ObjectProvider::S3,
-        bucket: BUCKET.to_owned(),
-        prefix: String::new(),
         url: Some(server.url()),
-        region: None,
         access_key_id: Some(ACCESS_KEY_ID.to_owned()),
-        secret_key_sealed: None,
-        secret_key: None,
         allow_private: true,
-        object_lock: false,
-        requests: Default::default(),
+        ..ObjectTarget::new(BUCKET)
     };
     let secret = Some(SECRET_KEY.to_owned().into());
     object::open(&target, &ResolvedSecrets { secret, private_key: None }, &world.env).unwrap()

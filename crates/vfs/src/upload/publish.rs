@@ -185,7 +185,7 @@ impl Upload {
 
     /// What is durable gets its name and its record.
     async fn publish(&mut self, digests: Digests) -> Result<Uploaded> {
-        let there = self.wanted().await?;
+        let there = self.wanted_place().look().await?;
         self.may_publish(there.as_ref())?;
         if self.held_for.is_some() {
             return self.publish_over(Replaced { there: None, aside: None }, digests).await;
@@ -323,7 +323,7 @@ impl Upload {
     /// works, or by the next start.
     async fn not_published(&mut self, intent: EventId) {
         let ours = self.staged.identity();
-        let there = self.target().await.ok().flatten();
+        let there = self.place.look().await.ok().flatten();
         if ours.is_some() && there.is_some_and(|meta| meta.identity == ours) {
             tracing::error!(path = %self.path, "a publish failed and could not be undone");
             self.phase = Phase::Over;
@@ -433,16 +433,6 @@ impl Upload {
         self.held_for.as_ref().unwrap_or(&self.place)
     }
 
-    /// What has the name that the client wants.
-    async fn wanted(&self) -> Result<Option<Meta>> {
-        at(self.wanted_place()).await
-    }
-
-    /// What lies where the file is published.
-    async fn target(&self) -> Result<Option<Meta>> {
-        at(&self.place).await
-    }
-
     /// The account may have changed since the upload began, and so may the file under it.
     fn may_publish(&self, there: Option<&Meta>) -> Result<()> {
         if there.is_some() && self.existing == Existing::Refuse {
@@ -483,13 +473,5 @@ impl Upload {
                 tracing::warn!(code = error.code(), %error, "a quota that fills is not recorded");
             }
         }
-    }
-}
-
-async fn at(place: &MountedPath) -> Result<Option<Meta>> {
-    match place.store.stat(&place.path).await {
-        Ok(meta) => Ok(Some(meta)),
-        Err(StoreError::NotFound) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }

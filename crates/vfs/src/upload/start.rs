@@ -53,12 +53,10 @@ impl Start {
         place: &MountedPath,
         how: Create,
     ) -> Result<(Start, Box<dyn StagedFile>)> {
-        let there = match place.store.stat(&place.path).await {
-            Ok(meta) if meta.kind == EntryKind::Directory => return Err(VfsError::IsDirectory),
-            Ok(meta) => Some(meta),
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let there = place.look().await?;
+        if there.as_ref().is_some_and(|there| there.kind == EntryKind::Directory) {
+            return Err(VfsError::IsDirectory);
+        }
         if there.is_some() && how.intent == CreateIntent::Exclusive {
             return Err(VfsError::Exists);
         }
