@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use entrepot_nouns::endpoint::PublishBy;
 use entrepot_nouns::{StorePath, TransferId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::names::part_of;
 use crate::error::{Result, StoreError};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,16 @@ impl Registry {
     /// Remembers a part that was found.
     pub(crate) fn found(&self, id: TransferId, part: StorePath) {
         self.parts.lock().entry(id).or_insert((part, Use::Idle));
+    }
+
+    /// Remembers where another process may have put a part for `target`. What is written under its
+    /// own name from the start is no one's to take away.
+    pub(crate) fn may_have(&self, id: TransferId, target: &StorePath, publish: PublishBy) {
+        if publish != PublishBy::Direct
+            && let Ok(part) = part_of(target, id)
+        {
+            self.found(id, part);
+        }
     }
 
     /// Where a part is, if this process knows.

@@ -293,12 +293,7 @@ impl Store for SftpStore {
     }
 
     fn may_be_staged(&self, id: TransferId, target: &StorePath) {
-        // A file under its own name from the start is no one's to take away.
-        if self.publish != PublishBy::Direct
-            && let Ok(part) = part_of(target, id)
-        {
-            self.registry.found(id, part);
-        }
+        self.registry.may_have(id, target, self.publish);
     }
 
     async fn staged(&self) -> Result<Vec<Staged>> {
