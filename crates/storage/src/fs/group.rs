@@ -49,6 +49,8 @@ impl SyncGroups {
         if Arc::strong_count(&group) == 2 {
             groups.remove(&directory);
         }
+        // Let go under the lock, or the last one to come here counts us still.
+        drop(group);
         result
     }
 }
@@ -90,11 +92,16 @@ mod tests {
 
     const DIRECTORY: DirectoryId = DirectoryId { device: 1, inode: 1 };
 
-    /// Waits until `count` threads besides the leader hold the group.
+    /// Waits until `count` threads sleep until the leader's sync ends. Holding the group is not
+    /// enough: who does not sleep yet has not said which round it needs.
     fn wait_for_followers(groups: &SyncGroups, count: usize) {
+        let group = Arc::clone(&groups.groups.lock()[&DIRECTORY]);
         loop {
-            let waiting = groups.groups.lock().get(&DIRECTORY).map_or(0, Arc::strong_count);
-            if waiting == count + 2 {
+            let rounds = group.state.lock();
+            // The woken find that nothing has ended, and sleep again.
+            let slept = group.ended.notify_all();
+            drop(rounds);
+            if slept == count {
                 return;
             }
             std::thread::yield_now();
