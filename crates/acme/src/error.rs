@@ -38,6 +38,9 @@ pub enum AcmeError {
     /// The authority does not do what it was asked for.
     #[error("the authority refused: {0}")]
     Refused(String),
+    /// It takes no nonce that it has given (RFC 8555 §6.5).
+    #[error("the authority refused: {0}")]
+    StaleNonce(String),
     /// It was asked too often.
     #[error("the authority was asked too often: {0}")]
     TooOften(String),
@@ -67,7 +70,7 @@ impl AcmeError {
         match self {
             AcmeError::Unreachable(_) => "EP1130",
             AcmeError::Unverified { .. } => "EP1131",
-            AcmeError::Refused(_) => "EP1132",
+            AcmeError::Refused(_) | AcmeError::StaleNonce(_) => "EP1132",
             AcmeError::TooOften(_) => "EP1133",
             AcmeError::Answer(_) => "EP1135",
             AcmeError::Timeout => "EP1136",
@@ -89,14 +92,11 @@ impl AcmeError {
 
 /// True if the authority does not know the account any more.
 pub(crate) fn is_unknown_account(error: &Error) -> bool {
-    kind_of(error) == Some("accountDoesNotExist")
+    matches!(error, Error::Api(problem) if kind_of(problem) == Some("accountDoesNotExist"))
 }
 
-fn kind_of(error: &Error) -> Option<&str> {
-    match error {
-        Error::Api(problem) => problem.r#type.as_deref()?.strip_prefix(ACME_ERROR),
-        _ => None,
-    }
+fn kind_of(problem: &Problem) -> Option<&str> {
+    problem.r#type.as_deref()?.strip_prefix(ACME_ERROR)
 }
 
 impl From<AdminError> for AcmeError {
@@ -108,10 +108,14 @@ impl From<AdminError> for AcmeError {
 impl From<Error> for AcmeError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Api(problem) if problem.r#type.as_deref() == Some(TOO_OFTEN) => {
-                AcmeError::TooOften(AcmeError::said(&problem))
+            Error::Api(problem) => {
+                let said = AcmeError::said(&problem);
+                match kind_of(&problem) {
+                    Some("rateLimited") => AcmeError::TooOften(said),
+                    Some("badNonce") => AcmeError::StaleNonce(said),
+                    _ => AcmeError::Refused(said),
+                }
             }
-            Error::Api(problem) => AcmeError::Refused(AcmeError::said(&problem)),
             Error::Other(error) => match error.downcast::<HttpError>() {
                 Ok(error) => AcmeError::Unreachable(error),
                 Err(error) => AcmeError::Answer(error.to_string()),
@@ -120,9 +124,6 @@ impl From<Error> for AcmeError {
         }
     }
 }
-
-/// It was asked too often (RFC 8555 §6.6).
-const TOO_OFTEN: &str = "urn:ietf:params:acme:error:rateLimited";
 
 /// How an order ended that gave no certificate.
 #[derive(Debug)]
@@ -148,6 +149,7 @@ mod tests {
             (problem("rateLimited", "too many\\nnew orders"), "EP1133", "too many new orders"),
             (problem("rejectedIdentifier", "no such domain"), "EP1132", "no such domain"),
             (problem("malformed", &long), "EP1132", "xxx"),
+            (problem("badNonce", "unknown nonce"), "EP1132", "unknown nonce"),
             (Error::Str("no order URL found"), "EP1135", "no order URL found"),
             (Error::Other(Box::new(HttpError::TooLong(7))), "EP1130", "longer than 7 bytes"),
             (Error::Other("other".into()), "EP1135", "other"),
@@ -157,6 +159,8 @@ mod tests {
             let shown = error.to_string();
             assert!(shown.contains(text) && shown.len() < 600 && !shown.contains('\n'), "{shown}");
         }
+        let stale = AcmeError::from(problem("badNonce", ""));
+        assert!(matches!(stale, AcmeError::StaleNonce(_)), "{stale:?}");
         assert!(is_unknown_account(&problem("accountDoesNotExist", "")));
         assert!(!is_unknown_account(&problem("malformed", "")));
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// An order must be done by then: the authority looks at each name from several places.
 pub(crate) const ORDER_TIME: Duration = Duration::from_secs(5 * 60);
+/// How often an order is begun in a row, each but the last ended by a stale nonce.
+pub(crate) const FRESH_ORDERS: u32 = 4;
 /// For so long a node that asks keeps the others from asking; longer than an order takes.
 pub(crate) const LEASE: Duration = Duration::from_secs(10 * 60);
 /// Answers to challenges are kept for so long at most.

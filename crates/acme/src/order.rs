@@ -15,7 +15,7 @@ use instant_acme::{
 use tokio::time::timeout;
 
 use crate::error::{AcmeError, Failed, is_unknown_account};
-use crate::limits::{ANSWER_TIME, ORDER_TIME, POLL_FIRST, POLL_LONGEST};
+use crate::limits::{ANSWER_TIME, FRESH_ORDERS, ORDER_TIME, POLL_FIRST, POLL_LONGEST};
 use crate::transport::Transport;
 
 /// What a certificate is ordered with.
@@ -44,7 +44,8 @@ impl Buyer<'_> {
     /// Orders a certificate.
     pub(crate) async fn buy(&self) -> Result<Bought, Failed> {
         let transport = Transport::new(self.acme, self.env);
-        let ordering = timeout(ORDER_TIME, self.order(&transport)).await;
+        let ordering = until_fresh(|| self.order(&transport));
+        let ordering = timeout(ORDER_TIME, ordering).await;
         let ordered = ordering.unwrap_or(Err(AcmeError::Timeout));
         ordered.map_err(|error| Failed { error, wait: transport.wait() })
     }
@@ -211,6 +212,21 @@ impl Buyer<'_> {
     }
 }
 
+/// Orders anew where the authority held the nonce of a request for stale, which says nothing
+/// against the order (RFC 8555 §6.5). The client has sent that request three times by then.
+async fn until_fresh<T, F>(order: impl Fn() -> F) -> Result<T, AcmeError>
+where
+    F: Future<Output = Result<T, AcmeError>>,
+{
+    let mut tries = 1;
+    loop {
+        match order().await {
+            Err(AcmeError::StaleNonce(_)) if tries < FRESH_ORDERS => tries += 1,
+            ended => return ended,
+        }
+    }
+}
+
 /// Waits until the order is in another state than this one.
 async fn settle(
     transport: &Transport,
@@ -226,5 +242,30 @@ async fn settle(
         let wanted = transport.wait().unwrap_or(pause);
         tokio::time::sleep(wanted.clamp(POLL_FIRST, POLL_LONGEST)).await;
         pause = (pause * 2).min(POLL_LONGEST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::ready;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stale_nonce_ends_no_order_unless_each_is_stale() {
+        let stale = || AcmeError::StaleNonce("invalid anti-replay nonce".to_owned());
+        for (stale_first, wanted, calls) in [(0, "EP1136", 1), (3, "EP1136", 4), (9, "EP1132", 4)] {
+            let called = Cell::new(0);
+            let ordered = until_fresh(|| {
+                called.set(called.get() + 1);
+                let error = if called.get() <= stale_first { stale() } else { AcmeError::Timeout };
+                ready(Err::<(), _>(error))
+            });
+            assert_eq!(ordered.await.unwrap_err().code(), wanted);
+            assert_eq!(called.get(), calls);
+        }
+        let fresh = until_fresh(|| ready(Ok::<_, AcmeError>(7))).await;
+        assert!(matches!(fresh, Ok(7)));
     }
 }
