@@ -1,6 +1,6 @@
 //! What is only read.
 
-use entrepot_db::{EventFilter, JobFilter, TransferFilter};
+use entrepot_db::{EventFilter, JobFilter, RuleDocument, TransferFilter};
 use entrepot_nouns::{Fact, Job, JobId, SiteId, Transfer, TransferId};
 
 use crate::cursor::Position;
@@ -129,5 +129,21 @@ pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Re
     let job = job(parts, site, id).await?;
     let steps = parts.db.job_steps(id).await?;
     let approval = parts.db.open_approval(id).await?;
-    Ok(Response::Job { job: Box::new(ShownJob { job, steps, approval }) })
+    let behind = job_ahead(parts, &job).await?;
+    Ok(Response::Job { job: Box::new(ShownJob { job, steps, approval, behind }) })
+}
+
+/// The job that has to end before one that waits for its turn.
+async fn job_ahead(parts: &AdminParts, job: &Job) -> Result<Option<JobId>> {
+    if job.order.is_none() {
+        return Ok(None);
+    }
+    let document = match &job.rule_version {
+        Some(version) => parts.db.rule_document(job.site, version).await?,
+        None => None,
+    };
+    let rule = document.and_then(|document| RuleDocument::read(&document).ok());
+    let order = rule.and_then(|rule| rule.order);
+    let failed = order.map(|order| order.failed).unwrap_or_default();
+    Ok(parts.db.job_ahead(job.site, job.id, failed).await?)
 }

@@ -17,6 +17,9 @@ pub struct ShownJob {
     /// What it asks people, where it rests until they have answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
+    /// Another job of its order that has to end before it, the last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<JobId>,
 }
 
 /// A rule that was started by hand.

@@ -5,11 +5,9 @@
 //! a database that does. If the job was claimed anew or cancelled since, nothing is written and
 //! the writer is answered false. A new era ends every lease.
 
-use std::time::Duration;
-
 use entrepot_nouns::{
-    EventId, Job, JobHolder, JobId, JobState, JobStep, Name, NodeId, RuleVersion, SiteId,
-    StepAddress, Timestamp,
+    BehindFailed, EventId, Job, JobHolder, JobId, JobState, JobStep, Name, NodeId, RuleVersion,
+    SiteId, StepAddress, Timestamp,
 };
 
 use crate::approvals::ApprovalKey;
@@ -19,8 +17,8 @@ use crate::lanes::{LaneKey, LaneWant};
 use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::tx::{Batch, Tx};
-use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, page};
+use crate::tx::{Batch, Tx, Work};
+use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, order, page};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +47,28 @@ pub struct Claim {
     /// How many heartbeats the node has written at least: a database that counted fewer fell back,
     /// and gives no jobs before that was seen to.
     pub beats: i64,
+}
+
+/// What a node asks for at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobClaim {
+    /// Who asks.
+    pub claim: Claim,
+    /// Of which lanes, and how many.
+    pub wants: Vec<LaneWant>,
+    /// Jobs that are due then.
+    pub at: Timestamp,
+    /// They are held until then.
+    pub until: Timestamp,
+}
+
+/// What became of writes for jobs, and of the claim that went with them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobsWritten {
+    /// For each write: whether the job was held as it says.
+    pub held: Vec<bool>,
+    /// The jobs that were claimed.
+    pub claimed: Vec<Job>,
 }
 
 /// A write for a job, by whoever holds it.
@@ -87,6 +107,8 @@ pub struct JobEnding {
     pub last: Option<JobStep>,
     /// A job that may rest until this one has ended: it may go on now.
     pub wakes: Option<JobId>,
+    /// Others of its order may rest until this one has ended: the next may begin.
+    pub in_order: bool,
 }
 
 impl JobWrite {
@@ -101,31 +123,33 @@ impl JobWrite {
         }
     }
 
-    /// What follows if it was held: the statement that lets a job go on that rests.
-    fn wake(&self) -> Option<(Sql, Vec<Value>)> {
+    /// What follows if it was held: statements that let jobs go on that rest.
+    fn wakes(&self) -> Vec<(Sql, Vec<Value>)> {
+        let (id, mut found) = (self.hold.id.0, Vec::new());
         match &self.change {
-            JobChange::End(JobEnding { end, at, wakes: Some(rests), .. })
+            JobChange::End(JobEnding { end, at, wakes, in_order, .. })
                 if !matches!(end, JobEnd::Retry { .. }) =>
             {
-                Some((WAKE, vec![(*at).into(), rests.0.into()]))
+                found.extend(wakes.map(|rests| (WAKE, vec![(*at).into(), rests.0.into()])));
+                found.extend(in_order.then(|| order::next(id, *at)));
             }
-            JobChange::HandOver(HandOver {
-                at, rests_for: Some(RestsFor::EndOf(other)), ..
-            }) => {
-                let values = vec![(*at).into(), self.hold.id.0.into(), other.0.into()];
-                Some((WAKE_IF_ENDED, values))
+            JobChange::HandOver(HandOver { at, rests_for: Some(rests_for), .. }) => {
+                let mut values = vec![(*at).into(), id.into()];
+                found.push(match rests_for {
+                    RestsFor::EndOf(other) => {
+                        values.push(other.0.into());
+                        (WAKE_IF_ENDED, values)
+                    }
+                    RestsFor::Answered(asked) => {
+                        values.extend(asked.values());
+                        (WAKE_IF_DECIDED, values)
+                    }
+                    RestsFor::Turn(failed) => order::unless_behind(id, *at, *failed),
+                });
             }
-            JobChange::HandOver(HandOver {
-                at,
-                rests_for: Some(RestsFor::Answered(asked)),
-                ..
-            }) => {
-                let mut values = vec![(*at).into(), self.hold.id.0.into()];
-                values.extend(asked.values());
-                Some((WAKE_IF_DECIDED, values))
-            }
-            _ => None,
+            _ => {}
         }
+        found
     }
 
     /// Changes one row, or none if the job is not held.
@@ -229,6 +253,8 @@ pub enum RestsFor {
     EndOf(JobId),
     /// What decides this question.
     Answered(ApprovalKey),
+    /// The end of those of its order that come before it.
+    Turn(BehindFailed),
 }
 
 /// One step of `else`, in the count of [`PassedStep`]. No rule has as many steps.
@@ -272,7 +298,7 @@ macro_rules! columns {
             $before,
             " id, site, rule, event_id, event, state, step, attempts, epoch, node, ",
             "leased_until, due_at, created_at, changed_at, error, node_id, incarnation, era, ",
-            "repeated, rule_version, address, lane, handed_over ",
+            "repeated, rule_version, address, lane, handed_over, order_key ",
             $after,
         )
     };
@@ -337,7 +363,8 @@ macro_rules! insert {
         sql!(
             "INSERT INTO jobs (id, site, rule, event_id, event, state, rule_version, address, ",
             "attempts, epoch, node, node_id, incarnation, era, repeated, leased_until, claim_at, ",
-            "due_at, created_at, changed_at, error, lane, handed_over, step) ",
+            "due_at, created_at, changed_at, error, lane, handed_over, order_key, ordered_at, ",
+            "step) ",
             $values,
             " ON CONFLICT (id) DO NOTHING",
         )
@@ -425,7 +452,8 @@ statements! {
     RETRY = sql!(
         "UPDATE jobs SET state = 'ready', attempts = 0, handed_over = 0, due_at = $1, ",
         "claim_at = $1, ",
-        "address = NULL, step = step % 65536, changed_at = $1 WHERE site = $2 AND id = $3 ",
+        "address = NULL, step = step % 65536, changed_at = $1, ",
+        "admitted = (admitted AND state = 'ready') WHERE site = $2 AND id = $3 ",
         "AND state IN ('ready', 'failed', 'cancelled')",
     );
     /// A new epoch fences the node that may be at work on it.
@@ -441,7 +469,7 @@ statements! {
     OLDEST_DUE = sql!("SELECT MIN(due_at) FROM jobs WHERE state = 'ready'");
     INSERT_SQLITE = insert!(
         "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
-         $18, $19, $20, $21, $22, $23, 0)"
+         $18, $19, $20, $21, $22, $23, $24, $25, 0)"
     );
 }
 
@@ -464,12 +492,13 @@ pub(crate) const INSERT_POSTGRES: Sql = insert!(
     "SELECT *, 0 FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::UUID[], $5::TEXT[], \
      $6::TEXT[], $7::TEXT[], $8::TEXT[], $9::BIGINT[], $10::BIGINT[], $11::TEXT[], $12::UUID[], \
      $13::BIGINT[], $14::TEXT[], $15::BOOLEAN[], $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], \
-     $19::BIGINT[], $20::BIGINT[], $21::TEXT[], $22::TEXT[], $23::BIGINT[])"
+     $19::BIGINT[], $20::BIGINT[], $21::TEXT[], $22::TEXT[], $23::BIGINT[], $24::TEXT[], \
+     $25::BIGINT[])"
 );
 
 /// Rows of [`rows`].
 pub(crate) const INSERT: Batch =
-    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 23 };
+    Batch { sqlite: INSERT_SQLITE, postgres: INSERT_POSTGRES, width: 25 };
 
 /// What events that are projected anew say of jobs: a state, or NULL, and an id each.
 pub(crate) const REPEAT: Batch =
@@ -508,6 +537,8 @@ pub(crate) fn rows(jobs: &[Job]) -> Result<Vec<Value>> {
             Value::maybe_text(job.error.as_deref()),
             Value::text(LaneKey::of(job).as_str()),
             i64::from(job.handed_over).into(),
+            Value::maybe_text(job.order.as_ref()),
+            job.order.as_ref().map(|_| job.event.at).into(),
         ]);
     }
     Ok(rows)
@@ -545,6 +576,7 @@ fn read_row(row: &Row<'_>) -> Result<Job> {
         rule_version: row.maybe_text(19)?.map(RuleVersion),
         at: read_address(row)?,
         lane: LaneKey::stored(row.text(21)?).lane(),
+        order: row.maybe_text(23)?,
         attempts: row.small(7)?,
         epoch: row.int(8)?,
         handed_over: row.small(22)?,
@@ -560,7 +592,7 @@ fn read_row(row: &Row<'_>) -> Result<Job> {
 }
 
 /// The values that name a hold: epoch, process and era; the id comes first.
-fn held(hold: &JobHold) -> [Value; 5] {
+pub(crate) fn held(hold: &JobHold) -> [Value; 5] {
     let holder = hold.holder.as_ref();
     [
         hold.id.0.into(),
@@ -577,25 +609,49 @@ fn dead_after() -> Value {
 }
 
 impl Db {
-    /// Takes jobs of these lanes that are ready and due, or whose lease has run out at `now`, until
-    /// `now + lease`; of each lane the longest due first, and never more than
-    /// [`limits::CLAIM_JOBS`] in all. Each has a new epoch and one attempt more. No job is given to
-    /// two.
-    pub async fn claim_jobs(
+    /// Takes jobs of the wanted lanes that are ready and due, or whose lease has run out; of each
+    /// lane the longest due first, and never more than [`limits::CLAIM_JOBS`] in all. Each has a
+    /// new epoch and one attempt more. No job is given to two.
+    ///
+    /// # Errors
+    /// As everywhere; none of them is claimed then.
+    pub async fn claim_jobs(&self, claim: &JobClaim) -> Result<Vec<Job>> {
+        let mut work = self.work(Purpose::Other).await?;
+        let jobs = self.claim_in(&mut work, claim).await?;
+        work.commit().await?;
+        Ok(jobs)
+    }
+
+    /// Makes writes for jobs, and then a claim, in one transaction that is durable when this
+    /// returns; for each write whether the job was held as it says. If it was not, nothing is
+    /// written of that one.
+    ///
+    /// # Errors
+    /// As everywhere; nothing of any of them is kept then.
+    pub async fn write_jobs(
         &self,
-        claim: &Claim,
-        wants: &[LaneWant],
-        now: Timestamp,
-        lease: Duration,
-    ) -> Result<Vec<Job>> {
+        writes: &[JobWrite],
+        claim: Option<&JobClaim>,
+    ) -> Result<JobsWritten> {
+        let mut work = self.work(Purpose::Other).await?;
+        let held = self.write_in(&mut work, writes).await?;
+        let claimed = match claim {
+            Some(claim) => self.claim_in(&mut work, claim).await?,
+            None => Vec::new(),
+        };
+        work.commit().await?;
+        Ok(JobsWritten { held, claimed })
+    }
+
+    async fn claim_in(&self, work: &mut Work, wanted: &JobClaim) -> Result<Vec<Job>> {
         let sql = match self.dialect() {
             Dialect::Sqlite => CLAIM_SQLITE,
             Dialect::Postgres => CLAIM_POSTGRES,
         };
-        let mut work = self.work(Purpose::Other).await?;
+        let JobClaim { claim, at, until, .. } = wanted;
         let mut jobs = Vec::new();
         // In one order everywhere, so that no two nodes wait for each other's endpoints.
-        let mut wants: Vec<&LaneWant> = wants.iter().collect();
+        let mut wants: Vec<&LaneWant> = wanted.wants.iter().collect();
         let endpoint = |want: &LaneWant| {
             want.at_once.as_ref().map(|limit| (limit.site, limit.endpoint.clone()))
         };
@@ -603,13 +659,13 @@ impl Db {
         for want in wants {
             let mut most = want.max.min(limits::CLAIM_JOBS.saturating_sub(jobs.len()));
             if let Some(limit) = &want.at_once {
-                most = most.min(self.room(&mut work, limit, now).await?);
+                most = most.min(self.room(work, limit, *at).await?);
             }
             if most == 0 {
                 continue;
             }
             let values = vec![
-                now.into(),
+                (*at).into(),
                 claim.holder.node.0.into(),
                 claim.holder.incarnation.into(),
                 claim.beats.into(),
@@ -619,24 +675,17 @@ impl Db {
                 Value::text(want.lane.as_str()),
                 Value::unsigned(most as u64),
                 (&claim.node).into(),
-                now.plus(lease).into(),
+                (*until).into(),
             ];
             jobs.extend(work.query(sql, values, read_row).await?);
         }
-        work.commit().await?;
         jobs.sort_by_key(|job| (job.due_at, job.id));
         Ok(jobs)
     }
 
-    /// Makes writes for jobs, in one transaction that is durable when this returns; for each
-    /// whether the job was held as it says. If it was not, nothing is written of that one.
-    ///
-    /// # Errors
-    /// As everywhere; nothing of any of them is kept then.
-    pub async fn write_jobs(&self, writes: &[JobWrite]) -> Result<Vec<bool>> {
+    async fn write_in(&self, work: &mut Work, writes: &[JobWrite]) -> Result<Vec<bool>> {
         let dialect = self.dialect();
         let statements = writes.iter().map(|write| write.statement(dialect)).collect();
-        let mut work = self.work(Purpose::Other).await?;
         let held: Vec<bool> =
             work.many(statements).await?.into_iter().map(|changed| changed > 0).collect();
         let mut steps = Vec::new();
@@ -647,8 +696,7 @@ impl Db {
         }
         work.many(steps).await?;
         let kept = writes.iter().zip(&held).filter(|(_, held)| **held);
-        work.many(kept.filter_map(|(write, _)| write.wake()).collect()).await?;
-        work.commit().await?;
+        work.many(kept.flat_map(|(write, _)| write.wakes()).collect()).await?;
         Ok(held)
     }
 
@@ -754,6 +802,11 @@ impl Tx {
     /// no such job in such a state.
     pub async fn cancel_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
         let values = vec![now.into(), site.0.into(), id.0.into()];
-        Ok(self.work.execute(CANCEL, values).await? > 0)
+        let cancelled = self.work.execute(CANCEL, values).await? > 0;
+        if cancelled {
+            let (wake, values) = order::next(id.0, now);
+            self.work.execute(wake, values).await?;
+        }
+        Ok(cancelled)
     }
 }

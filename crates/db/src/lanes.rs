@@ -38,6 +38,13 @@ impl LaneKey {
         &self.0
     }
 
+    /// The pool of the jobs in it.
+    pub fn pool(&self) -> Pool {
+        let word = self.0.split('/').next();
+        let found = Pool::ALL.into_iter().find(|pool| word == Some(pool.as_str()));
+        found.unwrap_or_default()
+    }
+
     /// False of the jobs of programs that knew no lanes.
     pub fn is_known(&self) -> bool {
         !self.0.is_empty()
@@ -46,11 +53,9 @@ impl LaneKey {
     /// What it says of the jobs in it; of one that says nothing, the lane where nothing is said.
     pub fn lane(&self) -> JobLane {
         let mut parts = self.0.split('/');
-        let pool =
-            parts.next().and_then(|word| Pool::ALL.into_iter().find(|it| it.as_str() == word));
-        let endpoint = parts.nth(1).and_then(|name| name.parse().ok());
+        let endpoint = parts.nth(2).and_then(|name| name.parse().ok());
         let priority = parts.next().and_then(Priority::of).unwrap_or_default();
-        JobLane { pool: pool.unwrap_or_default(), endpoint, priority }
+        JobLane { pool: self.pool(), endpoint, priority }
     }
 
     /// The site of the jobs in it, if it says so.
@@ -186,6 +191,12 @@ impl Db {
             found.extend(self.lanes_between([start, behind], now, rest).await?);
         }
         Ok(found)
+    }
+
+    /// Lanes of all pools with a job that may be claimed at `now`, by name. At most `limit`.
+    pub async fn all_due_lanes(&self, now: Timestamp, limit: usize) -> Result<Vec<LaneKey>> {
+        let all = [String::new(), end_of(Pool::Target.as_str())];
+        self.lanes_between(all, now, limit.min(limits::LANES)).await
     }
 
     /// The lanes in which jobs wait or run, over all sites, those first where the most wait.

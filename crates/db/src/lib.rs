@@ -26,6 +26,7 @@ mod moment;
 mod nodes;
 mod nouns;
 mod oidc;
+mod order;
 mod passkeys;
 mod penalties;
 mod postgres;
@@ -64,8 +65,8 @@ pub use expected::{
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use job_steps::RuleDocument;
 pub use jobs::{
-    Claim, ELSE_UNIT, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobFilter, JobHold,
-    JobWrite, PassedStep, RestsFor,
+    Claim, ELSE_UNIT, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding, JobFilter,
+    JobHold, JobWrite, JobsWritten, PassedStep, RestsFor,
 };
 pub use known::Configuration;
 pub use lanes::{EndpointLimit, LaneCounts, LaneKey, LaneWant};
@@ -87,6 +88,7 @@ pub use watches::{WatchLease, WatchedFile};
 use known::KnownConfiguration;
 use postgres::Purpose;
 use sql::{Reader, Sql, Value, sql, statements};
+use sqlite::Kept;
 
 /// The kinds of database that a [`Db`] can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -311,9 +313,21 @@ impl Db {
         }
     }
 
+    /// Begins a transaction that is durable when its commit returns.
     async fn work(&self, purpose: Purpose) -> Result<tx::Work> {
+        self.work_kept(purpose, Kept::Now).await
+    }
+
+    /// Begins a transaction that SQLite keeps with the next one that is durable: for what a process
+    /// that starts behind a power cut does again. PostgreSQL keeps it at once, for there other
+    /// nodes live on and have seen it.
+    async fn repeatable_work(&self, purpose: Purpose) -> Result<tx::Work> {
+        self.work_kept(purpose, Kept::WithTheNext).await
+    }
+
+    async fn work_kept(&self, purpose: Purpose, kept: Kept) -> Result<tx::Work> {
         Ok(match &*self.backend {
-            Backend::Sqlite(sqlite) => tx::Work::sqlite(sqlite.begin().await?),
+            Backend::Sqlite(sqlite) => tx::Work::sqlite(sqlite.begin(kept).await),
             Backend::Postgres(postgres) => tx::Work::postgres(postgres.begin(purpose).await?),
         })
     }

@@ -72,6 +72,7 @@ const STEPS: &[Step] = &[
     step!("V32__jobs_by_event", 5),
     step!("V33__job_approvals", 5),
     step!("V34__expected", 5),
+    step!("V35__job_order", 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.

@@ -64,9 +64,10 @@ pub enum Projected {
 }
 
 impl Db {
-    /// Takes a piece of a journal over, in one transaction that is durable when this returns:
-    /// events, the transfers they tell of, what was removed and can be put back, files that rules
-    /// expect, jobs, and how far the node has come.
+    /// Takes a piece of a journal over, in one transaction: events, the transfers they tell of,
+    /// what was removed and can be put back, files that rules expect, jobs, and how far the node
+    /// has come. On PostgreSQL it is durable when this returns, on SQLite with the next transaction
+    /// that is: what a power cut takes away the journal still has, and it is taken over anew.
     ///
     /// Exactly once: an event, a transfer's fact or a job that is there already changes nothing,
     /// so that a piece may be repeated, overlap another, or come after a lost answer. The cursor
@@ -92,7 +93,7 @@ impl Db {
             Dialect::Sqlite => nodes::CURSOR,
             Dialect::Postgres => nodes::LOCK_CURSOR_POSTGRES,
         };
-        let mut work = self.work(Purpose::Events).await?;
+        let mut work = self.repeatable_work(Purpose::Events).await?;
         let cursor = work.query(lock, vec![piece.node.0.into()], |row| row.unsigned(0)).await?;
         let cursor = cursor.first().copied().unwrap_or(0);
         if cursor < piece.after {

@@ -2,6 +2,8 @@
 //!
 //! Write-ahead log with `synchronous=FULL`: a commit is on stable storage when it returns
 //! (<https://www.sqlite.org/pragma.html#pragma_synchronous>), readers never wait for the writer.
+//! Transactions that [`Kept::WithTheNext`] have `NORMAL`, which writes the log and waits for no
+//! disk: a power cut may take the last of them away, never one from between others.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -22,9 +24,46 @@ use crate::sql::{Reader, Row, Sql, Value};
 
 /// An open SQLite database.
 pub(crate) struct Sqlite {
-    writer: Arc<AsyncMutex<Connection>>,
+    writer: Arc<AsyncMutex<Writing>>,
     readers: Arc<Readers>,
     permits: Arc<Semaphore>,
+}
+
+/// When a transaction is safe from a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// When its commit returns.
+    Now,
+    /// When the next commit that is kept at once returns, or before. For what is done anew, with
+    /// the same end, if it was lost.
+    WithTheNext,
+}
+
+/// The connection that writes.
+struct Writing {
+    connection: Connection,
+    /// When it keeps what it commits.
+    kept: Kept,
+}
+
+impl Writing {
+    /// Outside of a transaction: when those to come are kept.
+    fn keep(&mut self, kept: Kept) -> Result<()> {
+        if self.kept != kept {
+            let setting = match kept {
+                Kept::Now => "PRAGMA synchronous = FULL",
+                Kept::WithTheNext => "PRAGMA synchronous = NORMAL",
+            };
+            self.connection.execute_batch(setting).map_err(refused)?;
+            self.kept = kept;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, kept: Kept) -> Result<()> {
+        self.keep(kept)?;
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(refused)
+    }
 }
 
 /// Reading connections at rest.
@@ -47,8 +86,9 @@ impl Sqlite {
             bring_up_to_date(&mut writer, old)?;
             Ok(writer)
         });
+        let writing = Writing { connection: writer.await.map_err(joined)??, kept: Kept::Now };
         Ok(Sqlite {
-            writer: Arc::new(AsyncMutex::new(writer.await.map_err(joined)??)),
+            writer: Arc::new(AsyncMutex::new(writing)),
             readers,
             permits: Arc::new(Semaphore::new(limits::SQLITE_READERS)),
         })
@@ -85,15 +125,21 @@ impl Sqlite {
         values: Vec<Value>,
         reader: Reader<T>,
     ) -> Result<Vec<T>> {
-        let writer = Writer(self.writer.clone().lock_owned().await);
-        let work = spawn_blocking(move || query(&writer.0, sql, &values, reader));
+        let mut writer = Writer(self.writer.clone().lock_owned().await);
+        let work = spawn_blocking(move || {
+            writer.0.keep(Kept::Now)?;
+            query(&writer.0.connection, sql, &values, reader)
+        });
         work.await.map_err(joined)?
     }
 
     /// As [`Sqlite::write`] for a statement without an answer: how many rows it changed.
     pub(crate) async fn execute(&self, sql: Sql, values: Vec<Value>) -> Result<u64> {
-        let writer = Writer(self.writer.clone().lock_owned().await);
-        let work = spawn_blocking(move || execute(&writer.0, sql, &values));
+        let mut writer = Writer(self.writer.clone().lock_owned().await);
+        let work = spawn_blocking(move || {
+            writer.0.keep(Kept::Now)?;
+            execute(&writer.0.connection, sql, &values)
+        });
         work.await.map_err(joined)?
     }
 
@@ -114,10 +160,9 @@ impl Sqlite {
     }
 
     /// Begins a transaction; until it ends there is no other writer.
-    pub(crate) async fn begin(&self) -> Result<Work> {
-        let mut work = Work { writer: Some(Writer(self.writer.clone().lock_owned().await)) };
-        work.on(|writer| writer.execute_batch("BEGIN IMMEDIATE").map_err(refused)).await?;
-        Ok(work)
+    pub(crate) async fn begin(&self, kept: Kept) -> Work {
+        let writer = Writer(self.writer.clone().lock_owned().await);
+        Work { writer: Some(writer), begins: Some(kept) }
     }
 }
 
@@ -125,14 +170,14 @@ impl Sqlite {
 impl Sqlite {
     /// Runs statements on the writing connection.
     pub(crate) async fn raw(&self, text: &'static str) -> Result<()> {
-        self.writer.lock().await.execute_batch(text).map_err(refused)
+        self.writer.lock().await.connection.execute_batch(text).map_err(refused)
     }
 
     /// What a setting of the writing connection (or of a reading one) is.
     pub(crate) async fn setting(&self, name: &str, of_reader: bool) -> String {
         let writer = self.writer.lock().await;
         let fresh = connect(&self.readers.path).unwrap();
-        let connection = if of_reader { &fresh } else { &*writer };
+        let connection = if of_reader { &fresh } else { &writer.connection };
         let value: rusqlite::types::Value =
             connection.pragma_query_value(None, name, |row| row.get(0)).unwrap();
         match value {
@@ -145,12 +190,13 @@ impl Sqlite {
 
 /// The writing connection while somebody has it. Whatever happened, it is handed back without an
 /// open transaction.
-struct Writer(OwnedMutexGuard<Connection>);
+struct Writer(OwnedMutexGuard<Writing>);
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if !self.0.is_autocommit()
-            && let Err(error) = self.0.execute_batch("ROLLBACK")
+        let connection = &self.0.connection;
+        if !connection.is_autocommit()
+            && let Err(error) = connection.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "a transaction could not be rolled back");
         }
@@ -161,6 +207,9 @@ impl Drop for Writer {
 pub(crate) struct Work {
     /// `None` only while, or after, a statement whose caller went away.
     writer: Option<Writer>,
+    /// It begins with the first statement, on the thread that runs that: each change of threads
+    /// costs as much as a statement.
+    begins: Option<Kept>,
 }
 
 impl Work {
@@ -169,12 +218,18 @@ impl Work {
         act: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let writer = self.writer.take();
-        let writer = writer.ok_or_else(|| DbError::Sql("the transaction is over".to_owned()))?;
+        let mut writer =
+            writer.ok_or_else(|| DbError::Sql("the transaction is over".to_owned()))?;
+        let begins = self.begins.take();
         let work = spawn_blocking(move || {
-            let result = act(&writer.0);
-            (writer, result)
+            if let Some(kept) = begins {
+                writer.0.begin(kept)?;
+            }
+            let result = act(&writer.0.connection);
+            Ok::<_, DbError>((writer, result))
         });
-        let (writer, result) = work.await.map_err(joined)?;
+        // One that could not begin is over: outside of it each statement would be kept.
+        let (writer, result) = work.await.map_err(joined)??;
         self.writer = Some(writer);
         result
     }
@@ -214,7 +269,7 @@ impl Work {
         .await
     }
 
-    /// Commits; durable when it returns.
+    /// Commits; durable when it is [`Kept`].
     pub(crate) async fn commit(mut self) -> Result<()> {
         self.on(|writer| writer.execute_batch("COMMIT").map_err(refused)).await
     }

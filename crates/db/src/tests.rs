@@ -15,6 +15,7 @@ mod lanes;
 mod link_uses;
 mod nodes;
 mod old_tables;
+mod order;
 mod outage;
 mod passkeys;
 mod penalties;
@@ -39,8 +40,8 @@ use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
 use crate::{
-    Claim, Db, DbOptions, JobChange, JobEnd, JobEnding, JobHold, JobWrite, LaneKey, LaneWant,
-    NodeIdentity, PassedStep, Projected, Projection,
+    Claim, Db, DbOptions, JobChange, JobClaim, JobEnd, JobEnding, JobHold, JobWrite, LaneKey,
+    LaneWant, NodeIdentity, PassedStep, Projected, Projection,
 };
 
 /// Runs each suite on both databases.
@@ -133,6 +134,7 @@ fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
         rule_version: None,
         at: None,
         lane: JobLane::default(),
+        order: None,
         attempts: 0,
         epoch: 0,
         handed_over: 0,
@@ -224,7 +226,9 @@ async fn take(
                 wants.push(LaneWant { lane, max: max - jobs.len(), at_once: None });
             }
         }
-        let found = db.claim_jobs(claim, &wants[..wants.len().min(1)], now, lease).await?;
+        wants.truncate(1);
+        let (claim, until) = (claim.clone(), now.plus(lease));
+        let found = db.claim_jobs(&JobClaim { claim, wants, at: now, until }).await?;
         if found.is_empty() {
             break;
         }
@@ -253,14 +257,15 @@ trait HeldJobs {
         last: Option<&JobStep>,
     ) -> crate::Result<bool> {
         let last = last.cloned();
-        self.write_job(hold, JobChange::End(JobEnding { end, at, last, wakes: None })).await
+        let ending = JobEnding { end, at, last, wakes: None, in_order: true };
+        self.write_job(hold, JobChange::End(ending)).await
     }
 }
 
 impl HeldJobs for Db {
     async fn write_job(&self, hold: &JobHold, change: JobChange) -> crate::Result<bool> {
         let write = JobWrite { hold: hold.clone(), change };
-        Ok(self.write_jobs(&[write]).await? == [true])
+        Ok(self.write_jobs(&[write], None).await?.held == [true])
     }
 }
 

@@ -51,6 +51,10 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
         }
     }
     let event = example(rule);
+    if let Some(order) = &rule.order {
+        let by = pattern::expand(&order.by, &event).map(drop);
+        by.map_err(|error| FieldError::new("order", error.to_string()))?;
+    }
     check_placeholders(rule, &event)?;
     tried::check(rule, |kind| example_of(rule, kind))
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use entrepot_db::{DbError, JobChange, JobHold, JobWrite};
-use entrepot_nouns::Job;
+use entrepot_nouns::{BehindFailed, Job};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +97,11 @@ impl<'a> Hold<'a> {
             return Ok(());
         }
         Err(self.lost())
+    }
+
+    /// Whether the job may begin before those of its order that come behind it.
+    pub(crate) async fn admit(&self, failed: BehindFailed) -> Result<bool, StepError> {
+        self.insist(|| self.shared.db.admit_job(&self.key, failed)).await
     }
 
     async fn once(&self, change: JobChange) -> Result<bool, DbError> {

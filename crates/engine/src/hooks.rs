@@ -261,6 +261,7 @@ fn passing_job(shared: &Shared, rule: &Stored<Rule>, event: &Event) -> Job {
         rule_version: None,
         at: None,
         lane: JobLane::default(),
+        order: None,
         attempts: 1,
         epoch: 1,
         handed_over: 0,

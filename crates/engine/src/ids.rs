@@ -4,7 +4,7 @@ use entrepot_crypto::derived_id as derived;
 use entrepot_db::Decision;
 use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{
-    EventId, Expect, Job, JobId, NodeId, ReplayId, StepAddress, Timestamp, TransferId,
+    EventId, Expect, Job, JobId, NodeId, ReplayId, SiteId, StepAddress, Timestamp, TransferId,
 };
 use uuid::Uuid;
 
@@ -16,6 +16,13 @@ pub(crate) fn job(event: EventId, rule: Uuid) -> JobId {
 /// The one job that this event makes of this rule in a replay.
 pub(crate) fn replayed(event: EventId, rule: Uuid, replay: ReplayId) -> JobId {
     JobId(derived("replayed", &[event.0.as_bytes(), rule.as_bytes(), replay.0.as_bytes()]))
+}
+
+/// What the jobs of a rule have in common that run one after the other. Of a fixed length, however
+/// long the value is.
+pub(crate) fn order(site: SiteId, rule: Uuid, value: &str) -> String {
+    let parts: [&[u8]; 3] = [site.0.as_bytes(), rule.as_bytes(), value.as_bytes()];
+    derived("order", &parts).simple().to_string()
 }
 
 /// The event of one instant of the schedule of a rule, the same whichever node makes it.

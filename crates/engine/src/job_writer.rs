@@ -1,22 +1,34 @@
 //! One writer for all jobs of a node: what they write while a transaction is being committed is one
-//! transaction after it, so that a busy node waits once for its disk where it has many jobs.
+//! transaction after it, with the claim of the next jobs, so that a busy node waits once for its
+//! disk where it has many jobs.
 
-use entrepot_db::{Db, DbError, JobWrite};
+use entrepot_db::{Db, DbError, JobClaim, JobWrite};
+use entrepot_nouns::Job;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{JOB_WRITES, JOB_WRITES_WAITING};
 
-/// Takes writes of jobs, and says when they are made.
-pub(crate) struct JobWriter(mpsc::Sender<WaitingWrite>);
+/// Takes writes of jobs and claims, and says when they are made.
+pub(crate) struct JobWriter(mpsc::Sender<Waiting>);
 
-/// The writes that wait.
-pub(crate) struct WaitingWrites(mpsc::Receiver<WaitingWrite>);
+/// What waits to be written.
+pub(crate) struct WaitingWrites(mpsc::Receiver<Waiting>);
 
-/// A write, and who waits for it.
-struct WaitingWrite {
-    write: JobWrite,
-    made: oneshot::Sender<Result<bool, DbError>>,
+/// Something to be written, and who waits for it.
+enum Waiting {
+    Write(Box<JobWrite>, Answer<bool>),
+    Claim(JobClaim, Answer<Vec<Job>>),
+}
+
+/// Takes what became of it.
+struct Answer<T>(oneshot::Sender<Result<T, DbError>>);
+
+impl<T> Answer<T> {
+    fn give(self, answer: Result<T, DbError>) {
+        // Whoever is gone has lost the job, or was stopped.
+        let _ = self.0.send(answer);
+    }
 }
 
 impl JobWriter {
@@ -28,49 +40,87 @@ impl JobWriter {
     /// Makes a write, durably; false if the job is not held as it says. A write that nobody waits
     /// for any more may still be made.
     pub(crate) async fn write(&self, write: JobWrite) -> Result<bool, DbError> {
+        self.ask(|answer| Waiting::Write(Box::new(write), answer)).await
+    }
+
+    /// Claims jobs, durably, behind the writes that wait. What nobody waits for any more may still
+    /// be claimed: its lease runs out.
+    pub(crate) async fn claim(&self, claim: JobClaim) -> Result<Vec<Job>, DbError> {
+        self.ask(|answer| Waiting::Claim(claim, answer)).await
+    }
+
+    async fn ask<T>(&self, waiting: impl FnOnce(Answer<T>) -> Waiting) -> Result<T, DbError> {
         let ended = || DbError::Unavailable("the engine has stopped".to_owned());
         let (made, answer) = oneshot::channel();
-        self.0.send(WaitingWrite { write, made }).await.map_err(|_| ended())?;
+        self.0.send(waiting(Answer(made))).await.map_err(|_| ended())?;
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
 }
 
-/// Makes the writes that come, until `stop`; those that wait by then too.
+/// What goes into one transaction.
+#[derive(Default)]
+struct Together {
+    writes: Vec<JobWrite>,
+    written: Vec<Answer<bool>>,
+    claim: Option<(JobClaim, Answer<Vec<Job>>)>,
+}
+
+/// Makes the writes and claims that come, until `stop`; those that wait by then too.
 pub(crate) async fn run(db: Db, mut waiting: WaitingWrites, stop: CancellationToken) {
     loop {
-        let mut batch = Vec::new();
-        let taken = tokio::select! {
+        let mut taken = Vec::new();
+        let count = tokio::select! {
             biased;
-            taken = waiting.0.recv_many(&mut batch, JOB_WRITES) => taken,
+            count = waiting.0.recv_many(&mut taken, JOB_WRITES) => count,
             () = stop.cancelled() => 0,
         };
-        if taken == 0 {
+        if count == 0 {
             return;
         }
-        write(&db, batch).await;
+        let mut together = Together::default();
+        for waiting in taken {
+            match waiting {
+                Waiting::Write(write, answer) => {
+                    together.writes.push(*write);
+                    together.written.push(answer);
+                }
+                Waiting::Claim(claim, answer) => {
+                    // Only one task claims: an earlier claim is one that it has given up.
+                    if let Some((_, given_up)) = together.claim.replace((claim, answer)) {
+                        given_up.give(Ok(Vec::new()));
+                    }
+                }
+            }
+        }
+        write(&db, together).await;
     }
 }
 
-async fn write(db: &Db, batch: Vec<WaitingWrite>) {
-    let (writes, waiting): (Vec<_>, Vec<_>) =
-        batch.into_iter().map(|waiting| (waiting.write, waiting.made)).unzip();
-    match db.write_jobs(&writes).await {
-        Ok(held) => {
-            for (made, held) in waiting.into_iter().zip(held) {
-                // Whoever is gone has lost the job, or was stopped.
-                let _ = made.send(Ok(held));
+async fn write(db: &Db, Together { writes, written, claim }: Together) {
+    match db.write_jobs(&writes, claim.as_ref().map(|(claim, _)| claim)).await {
+        Ok(made) => {
+            for (answer, held) in written.into_iter().zip(made.held) {
+                answer.give(Ok(held));
+            }
+            if let Some((_, answer)) = claim {
+                answer.give(Ok(made.claimed));
             }
         }
-        Err(DbError::Unavailable(why)) => {
-            for made in waiting {
-                let _ = made.send(Err(DbError::Unavailable(why.clone())));
+        Err(error) => {
+            for (write, answer) in writes.into_iter().zip(written) {
+                answer.give(match &error {
+                    DbError::Unavailable(why) => Err(DbError::Unavailable(why.clone())),
+                    // The database answers, and does not want one of them: the others are not its
+                    // fault.
+                    _ => {
+                        let made = db.write_jobs(std::slice::from_ref(&write), None).await;
+                        made.map(|made| made.held == [true])
+                    }
+                });
             }
-        }
-        // The database answers and does not want one of them: the others are not its fault.
-        Err(_) => {
-            for (write, made) in writes.into_iter().zip(waiting) {
-                let held = db.write_jobs(std::slice::from_ref(&write)).await;
-                let _ = made.send(held.map(|held| held == [true]));
+            // A disk may be full for what others write, and still take this.
+            if let Some((claim, answer)) = claim {
+                answer.give(db.claim_jobs(&claim).await);
             }
         }
     }

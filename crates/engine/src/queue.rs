@@ -56,6 +56,14 @@ impl TakenPlaces {
     }
 }
 
+/// The lanes of a pool: those behind `after`, and then those before it.
+fn behind(all: &[LaneKey], pool: Pool, after: Option<&LaneKey>) -> Vec<LaneKey> {
+    let lanes: Vec<&LaneKey> = all.iter().filter(|lane| lane.pool() == pool).collect();
+    let (later, earlier): (Vec<&LaneKey>, Vec<&LaneKey>) =
+        lanes.into_iter().partition(|lane| after.is_none_or(|after| *lane > after));
+    later.into_iter().chain(earlier).cloned().collect()
+}
+
 impl QueueLook {
     /// Takes places for the jobs that come next, at most [`CLAIM_JOBS`].
     pub(crate) async fn take(
@@ -66,13 +74,18 @@ impl QueueLook {
     ) -> Result<TakenPlaces, DbError> {
         self.learn_limits(db, places).await?;
         let mut taken = TakenPlaces::default();
+        let all = db.all_due_lanes(now, CLAIM_LANES).await?;
         for pool in Pool::ALL {
             if places.free(pool) == 0 {
                 places.note(pool, Waiting::Jobs);
                 continue;
             }
             let after = self.turns.get(&pool).map(|turn| &turn.lane);
-            let lanes = db.due_lanes(pool, after, now, CLAIM_LANES).await?;
+            let lanes = match all.len() {
+                // There may be more, of this pool or of others.
+                CLAIM_LANES => db.due_lanes(pool, after, now, CLAIM_LANES).await?,
+                _ => behind(&all, pool, after),
+            };
             let before = taken.len();
             self.take_of(pool, &lanes, places, &mut taken);
             if let (CLAIM_LANES, true, Some(last)) =

@@ -23,6 +23,7 @@ use crate::expecting::{CameFile, CameTo, Expectations};
 use crate::ids;
 use crate::limits::HOOK_TIME;
 use crate::meters::Meters;
+use crate::pattern;
 
 /// One rule, its condition compiled or not compilable.
 pub(crate) struct Compiled {
@@ -431,6 +432,7 @@ pub(crate) fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
         rule_version: None,
         at: None,
         lane: rule.noun.first_lane(event.fact.endpoint()),
+        order: order(event, rule),
         attempts: 0,
         epoch: 0,
         handed_over: 0,
@@ -443,6 +445,13 @@ pub(crate) fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
         changed_at: now,
         error: None,
     }
+}
+
+/// In which order the job runs. Events that have nothing for a placeholder follow each other too.
+fn order(event: &Event, rule: &Stored<Rule>) -> Option<String> {
+    let by = &rule.noun.order.as_ref()?.by;
+    let value = pattern::expand(by, event).unwrap_or_default();
+    Some(ids::order(event.site, rule.id, &value))
 }
 
 /// The job that `event` makes of `rule` again, in a replay.

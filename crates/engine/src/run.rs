@@ -149,6 +149,10 @@ async fn attempt(
         }
         rule => rule?,
     };
+    // One that has begun has been admitted.
+    if let (Some(order), Some(_), None) = (&rule.noun.order, &job.order, &job.at) {
+        rest::in_order(shared, hold, order, place.lane()).await?;
+    }
     let progress = if job.epoch > 1 {
         let records = hold.insist(|| shared.db.job_steps(job.id)).await?;
         Progress::of(job, &rule.noun, records)
@@ -293,9 +297,9 @@ async fn end(
     last: Option<&JobStep>,
 ) -> Result<(), StepError> {
     let at = shared.recorder.env().now();
-    let wakes = job.caller();
-    hold.write(JobChange::End(JobEnding { end, at, last: last.cloned(), wakes })).await?;
-    if wakes.is_some() {
+    let (wakes, in_order) = (job.caller(), job.order.is_some());
+    hold.write(JobChange::End(JobEnding { end, at, last: last.cloned(), wakes, in_order })).await?;
+    if wakes.is_some() || in_order {
         shared.jobs.notify_one();
     }
     Ok(())
@@ -450,9 +454,7 @@ impl Run<'_> {
 
     /// Lets the job wait for a place, or as a step says; always an error, for its steps end here.
     async fn hand_over(&self, over: HandOver) -> Result<(), StepError> {
-        self.hold.write(JobChange::HandOver(over)).await?;
-        Meters::add(&self.shared.meters.jobs_handed_over, 1);
-        Err(StepError::HandedOver)
+        rest::hand_over(self.shared, self.hold, over).await
     }
 
     /// Runs a step; what is to be remembered of it, if the job goes on.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use entrepot_db::JobClaim;
 use entrepot_db::limits::CLOCK_AHEAD;
 use entrepot_nouns::{Job, JobId, Timestamp};
 use tokio::sync::Mutex;
@@ -131,7 +132,9 @@ impl Workers {
             return Ok(0);
         }
         let claim = membership.claim(recorder);
-        let jobs = db.claim_jobs(&claim, &taken.wants(places), now, lease).await?;
+        let wants = taken.wants(places);
+        let claim = JobClaim { claim, wants, at: now, until: now.plus(lease) };
+        let jobs = self.shared.writer.claim(claim).await?;
         let count = jobs.len();
         for job in jobs {
             if let Some(place) = taken.place(&job) {

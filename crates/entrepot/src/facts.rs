@@ -369,6 +369,9 @@ pub(crate) async fn jobs(
             if let Some(asked) = &shown.approval {
                 println!("waits {}: {}", asked.waits(), table::printable(&asked.text));
             }
+            if let Some(ahead) = &shown.behind {
+                println!("waits in its order behind {ahead}");
+            }
         }),
         Response::Done => output.done(),
         _ => Err(unexpected()),

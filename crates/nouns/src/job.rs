@@ -134,6 +134,10 @@ pub struct Job {
     /// In which lane it runs or waits.
     #[serde(default, skip_serializing_if = "crate::document::is_default")]
     pub lane: JobLane,
+    /// Jobs with the same text here run one after the other: what `order` of the rule gave for the
+    /// event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
     /// Attempts begun since it was made or made ready by hand, one for each lease.
     pub attempts: u32,
     /// Fencing token: one more at each lease; every later write carries it.

@@ -34,6 +34,7 @@ pub mod mount;
 pub mod name;
 pub mod noun;
 pub mod oidc;
+pub mod order;
 pub mod passkey;
 pub mod path;
 pub mod period;
@@ -80,6 +81,7 @@ pub use mount::{ModeMask, Mount, MountOption, Quota, Right, Rights, TrashOptions
 pub use name::Name;
 pub use noun::{FieldError, Kind, Noun, NounVersion, Reference, Stored};
 pub use oidc::{OidcIdentity, OidcProvider};
+pub use order::{BehindFailed, Order};
 pub use passkey::{PasskeyAlgorithm, PasskeyPublic};
 pub use path::{StorePath, VPath};
 pub use period::Period;

@@ -9,6 +9,7 @@ use crate::document::{OnByDefault, is_default};
 use crate::lane::{JobLane, Priority, StepLane};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::order::Order;
 use crate::rule_version::StepAddress;
 use crate::watch::Watch;
 
@@ -43,6 +44,9 @@ pub struct Rule {
     /// How often and how long it is tried.
     #[serde(default)]
     pub retry: Retry,
+    /// Its jobs with the same value run one after the other; unset: as there are places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
     /// How often its jobs get a place while those of other rules wait for one too.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
@@ -120,6 +124,10 @@ impl Noun for Rule {
         self.when.check()?;
         self.check_steps()?;
         self.check_names()?;
+        if self.order.is_some() && self.is_waited_for() {
+            let text = "a client waits for this rule: its steps run at once, and in no order";
+            return Err(FieldError::new("order", text));
+        }
         if self.retry.attempts == 0 {
             return Err(FieldError::new("retry.attempts", "at least 1"));
         }

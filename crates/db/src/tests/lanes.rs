@@ -6,8 +6,8 @@ use entrepot_nouns::{Env, Job, JobLane, JobState, JobStep, Pool, Priority, SiteI
 
 use super::{HeldJobs, both, job, name, passed, project, started, take};
 use crate::{
-    Claim, Db, EndpointLimit, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobHold, JobWrite,
-    LaneKey, LaneWant, PassedStep, RestsFor,
+    Claim, Db, EndpointLimit, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding, JobHold,
+    JobWrite, LaneKey, LaneWant, PassedStep, RestsFor,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -30,8 +30,13 @@ async fn due(db: &Db, after: Option<&LaneKey>, env: &Env, limit: usize) -> Vec<S
     lanes.into_iter().map(|lane| lane.lane().endpoint.unwrap().to_string()).collect()
 }
 
+fn claim_of(claim: &Claim, want: LaneWant, env: &Env) -> JobClaim {
+    let until = env.now().plus(LEASE);
+    JobClaim { claim: claim.clone(), wants: vec![want], at: env.now(), until }
+}
+
 async fn of_lane(db: &Db, claim: &Claim, want: LaneWant, env: &Env) -> Vec<Job> {
-    db.claim_jobs(claim, &[want], env.now(), LEASE).await.unwrap()
+    db.claim_jobs(&claim_of(claim, want, env)).await.unwrap()
 }
 
 async fn each_lane_with_a_due_job_has_its_turn(db: Db) {
@@ -144,7 +149,7 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
     assert!(db.write_job(&hold(&early), rest(&early)).await.unwrap());
     assert_eq!(due(&db, None, &env, 9).await, Vec::<String>::new());
     let (end, at) = (JobEnd::Done, env.now());
-    let end = JobEnding { end, at, last: None, wakes: Some(early.id) };
+    let end = JobEnding { end, at, last: None, wakes: Some(early.id), in_order: false };
     assert!(db.write_job(&hold(&other), JobChange::End(end)).await.unwrap());
     assert_eq!(due(&db, None, &env, 9).await, ["b"]);
     assert!(db.write_job(&hold(&late), rest(&late)).await.unwrap());
@@ -156,7 +161,7 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
         Some(JobStep { state: StepState::Failed, ..passed(&hold(&early), 0, &env).step.unwrap() });
     let (end, at) = (JobEnd::Retry { due_at, error: "e".to_owned() }, env.now());
     let last = last.map(|last| JobStep { epoch: 1, ..last });
-    let failed = JobChange::End(JobEnding { end, at, last, wakes: None });
+    let failed = JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false });
     assert!(db.write_job(&JobHold::from(&held[0]), failed).await.unwrap());
     let mut tx = db.begin().await.unwrap();
     tx.wake_job(held[0].id, env.now()).await.unwrap();
@@ -262,9 +267,14 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
     project(&db, "n1", &[], &jobs).await;
     let n1 = started(&db, "n1").await;
     let holds = take(&db, &n1, 4, env.now(), LEASE).await.unwrap();
+    let waiting: Vec<Job> = (0..2).map(|_| job_in(&env, &to("a"))).collect();
+    project(&db, "n1", &[], &waiting).await;
     let holds: Vec<JobHold> = holds.iter().map(JobHold::from).collect();
     let lost = JobHold { epoch: 0, ..holds[2].clone() };
-    let end = |end, last| JobChange::End(JobEnding { end, at: env.now(), last, wakes: None });
+    let end = |end, last| {
+        let at = env.now();
+        JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false })
+    };
     let step = passed(&holds[1], 0, &env);
     let writes = [
         (holds[0].clone(), end(JobEnd::Done, None)),
@@ -273,7 +283,13 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
         (holds[3].clone(), JobChange::Extend(env.now().plus(LEASE * 2))),
     ];
     let writes = writes.map(|(hold, change)| JobWrite { hold, change });
-    assert_eq!(db.write_jobs(&writes).await.unwrap(), [true, true, false, true]);
+    let limit = EndpointLimit { site: SiteId::MAIN, endpoint: name("a"), most: 3 };
+    let want = LaneWant { lane: key(&to("a")), max: 9, at_once: Some(limit) };
+    let written = db.write_jobs(&writes, Some(&claim_of(&n1, want, &env))).await.unwrap();
+    assert_eq!(written.held, [true, true, false, true]);
+    // The place of the one that ended.
+    assert_eq!(written.claimed.len(), 1);
+    assert!(waiting.iter().any(|job| job.id == written.claimed[0].id));
     let found = async |at: usize| db.job(SiteId::MAIN, holds[at].id).await.unwrap().unwrap();
     assert_eq!(found(0).await.state, JobState::Done);
     assert_eq!(found(1).await.at.as_ref().map(|at| &*at.0), Some("do.1"));
@@ -281,7 +297,8 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
     assert_eq!(found(3).await.leased_until, Some(env.now().plus(LEASE * 2)));
     assert_eq!(db.job_steps(holds[1].id).await.unwrap().len(), 1);
     assert_eq!(db.job_steps(holds[2].id).await.unwrap(), []);
-    assert!(db.write_jobs(&[]).await.unwrap().is_empty());
+    let nothing = db.write_jobs(&[], None).await.unwrap();
+    assert!(nothing.held.is_empty() && nothing.claimed.is_empty());
 }
 
 both!(

@@ -24,6 +24,7 @@ fn common() -> Vec<Sql> {
         crate::approvals::ALL,
         crate::job_steps::ALL,
         crate::lanes::ALL,
+        crate::order::ALL,
         crate::nodes::ALL,
         crate::references::ALL,
         crate::codes::ALL,

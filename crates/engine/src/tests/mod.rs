@@ -13,6 +13,7 @@ mod jobs;
 mod lanes;
 mod made;
 mod nodes;
+mod order;
 mod outage;
 mod programs;
 mod projection;

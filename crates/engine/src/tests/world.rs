@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::Gate;
 use entrepot_crypto::{Sha256, StreamDigest};
-use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, LaneWant, NodeIdentity};
+use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, JobClaim, LaneWant, NodeIdentity};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::endpoint::MemoryTarget;
@@ -243,7 +243,8 @@ pub(crate) async fn take_one(
         }
     }
     wants.truncate(1);
-    db.claim_jobs(claim, &wants, now, lease).await
+    let (claim, until) = (claim.clone(), now.plus(lease));
+    db.claim_jobs(&JobClaim { claim, wants, at: now, until }).await
 }
 
 /// Programs of the system, started by a thread of the test.
@@ -563,6 +564,7 @@ pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
         steps,
         otherwise: Vec::new(),
         retry: Retry::default(),
+        order: None,
         priority: Priority::Normal,
         tests: Vec::new(),
         note: String::new(),
