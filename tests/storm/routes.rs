@@ -286,6 +286,33 @@ pub(super) const SHAPES: &[Shape] = &[
             Leaves::Ran(Times::AtMostOnce),
         ],
     ),
+    shape(
+        "parallel",
+        &[
+            "gzip: {}",
+            "parallel: {do: [[extract: {}, {deliver: {endpoint: TARGET, \
+               path: 'ROUTE/a-{name}', existing: refuse}}], \
+             [deliver: {endpoint: TARGET, path: 'ROUTE/b-{name}', existing: refuse}], \
+             [{exec: {argv: [ENTER, BOOK, ROUTE, '{stem}']}, after_crash: skip}]]}",
+            "extract: {}",
+            TO,
+        ],
+        &[
+            AT,
+            Leaves::At("a-{name}", Content::Same),
+            Leaves::At("b-{name}.gz", Content::Gzip),
+            Leaves::Ran(Times::AtMostOnce),
+        ],
+    ),
+    shape(
+        "parallel-any",
+        &[
+            "parallel: {need: any, do: [[zstd: {}, check: {that: 'false', message: 'no'}], \
+             [gzip: {}, extract: {}, deliver: {endpoint: TARGET, path: 'ROUTE/any-{name}'}]]}",
+            TO_NEW,
+        ],
+        &[AT, Leaves::At("any-{name}", Content::Same)],
+    ),
     shape("wait", &["wait: {for: 2s}", TO], &[AT]),
     shape("wait-packed", &["zstd: {}", "wait: {for: 1s}", "extract: {}", TO], &[AT]),
     shape(
