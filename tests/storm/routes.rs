@@ -12,6 +12,8 @@ pub(super) struct Shape {
     pub(super) otherwise: &'static [&'static str],
     pub(super) ends: Ends,
     pub(super) leaves: &'static [Leaves],
+    /// Its jobs run one after the other: all of them end only if each wakes the next.
+    pub(super) in_order: bool,
 }
 
 /// Which files start it.
@@ -116,7 +118,8 @@ const fn shape(
     steps: &'static [&'static str],
     leaves: &'static [Leaves],
 ) -> Shape {
-    Shape { name, upload: Upload::Common, steps, otherwise: &[], ends: Ends::Done, leaves }
+    let (upload, ends, in_order) = (Upload::Common, Ends::Done, false);
+    Shape { name, upload, steps, otherwise: &[], ends, leaves, in_order }
 }
 
 /// The same, which takes its files away.
@@ -131,6 +134,11 @@ const fn taking(
 pub(super) const SHAPES: &[Shape] = &[
     shape("plain", &[TO], &[AT]),
     shape("refuse-old", &[TO_NEW], &[AT]),
+    Shape { in_order: true, ..shape("in-order", &[TO_NEW], &[AT]) },
+    Shape {
+        in_order: true,
+        ..shape("in-order-slow", &["wait: {for: 1s}", "gzip: {}", "extract: {}", TO], &[AT])
+    },
     shape(
         "twice",
         &[TO, "deliver: {endpoint: TARGET, path: 'ROUTE/again/{name}', existing: refuse}"],
@@ -285,6 +293,33 @@ pub(super) const SHAPES: &[Shape] = &[
             Leaves::At("c-{name}", Content::Same),
             Leaves::Ran(Times::AtMostOnce),
         ],
+    ),
+    shape(
+        "parallel",
+        &[
+            "gzip: {}",
+            "parallel: {do: [[extract: {}, {deliver: {endpoint: TARGET, \
+               path: 'ROUTE/a-{name}', existing: refuse}}], \
+             [deliver: {endpoint: TARGET, path: 'ROUTE/b-{name}', existing: refuse}], \
+             [{exec: {argv: [ENTER, BOOK, ROUTE, '{stem}']}, after_crash: skip}]]}",
+            "extract: {}",
+            TO,
+        ],
+        &[
+            AT,
+            Leaves::At("a-{name}", Content::Same),
+            Leaves::At("b-{name}.gz", Content::Gzip),
+            Leaves::Ran(Times::AtMostOnce),
+        ],
+    ),
+    shape(
+        "parallel-any",
+        &[
+            "parallel: {need: any, do: [[zstd: {}, check: {that: 'false', message: 'no'}], \
+             [gzip: {}, extract: {}, deliver: {endpoint: TARGET, path: 'ROUTE/any-{name}'}]]}",
+            TO_NEW,
+        ],
+        &[AT, Leaves::At("any-{name}", Content::Same)],
     ),
     shape("wait", &["wait: {for: 2s}", TO], &[AT]),
     shape("wait-packed", &["zstd: {}", "wait: {for: 1s}", "extract: {}", TO], &[AT]),
@@ -450,9 +485,10 @@ impl Route {
             [] => String::new(),
             steps => format!("  else:\n{}", list(steps)),
         };
+        let order = if self.shape.in_order { "order: '{account}'\n  " } else { "" };
         let text = format!(
             "---\nrule:\n  name: ROUTE\n  when: {{event: file.uploaded}}\n  \
-             if: file.path.startsWith('/{}/')\n  do:\n{}{otherwise}  \
+             if: file.path.startsWith('/{}/')\n  {order}do:\n{}{otherwise}  \
              retry: {{attempts: 30, first_delay_seconds: 1, longest_delay_seconds: 1}}\n",
             self.folder,
             list(self.shape.steps)

@@ -179,6 +179,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         | StepSpec::Refuse(_)
         | StepSpec::If(_)
         | StepSpec::Each(_)
+        | StepSpec::Parallel(_)
         | StepSpec::Set(_)
         | StepSpec::Wait(_)
         | StepSpec::Call(_)

@@ -10,7 +10,7 @@ use entrepot_nouns::dry_run::{
     DryRunSubject, EventOrigin, ForeseenEnding, ForeseenStep, LookedAt, LookedFor, RuleDryRun,
     StepOutcome,
 };
-use entrepot_nouns::rule::{OnError, Step, StepList, StepSpec, StepsAt};
+use entrepot_nouns::rule::{OnError, ParallelNeed, Step, StepList, StepSpec, StepsAt};
 use entrepot_nouns::{
     Endpoint, Env, Event, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Stored, VPath,
 };
@@ -22,7 +22,7 @@ use tokio::task::JoinError;
 use crate::files::{AccountFiles, FileAccess};
 use crate::foresight::{Foresee, Foreseen, Foresight, LookedAtParts, look};
 use crate::limits::EACH_FORESEEN;
-use crate::noted::{BRANCH, ITEMS, Noted, Turn};
+use crate::noted::{BRANCH, FileValue, ITEMS, Noted, Turn};
 use crate::session_files::SessionFileAccess;
 use crate::step::{StepError, the_step};
 use crate::versions::RunRule;
@@ -215,6 +215,13 @@ struct Walk<'a> {
     open: Option<String>,
 }
 
+/// What each turn of an `each`, and each list of a `parallel`, begins with.
+struct Before {
+    file: Option<FileValue>,
+    path: Option<VPath>,
+    turn: Option<Turn>,
+}
+
 type Walked = (Vec<ForeseenStep>, Option<End>);
 
 impl Walk<'_> {
@@ -316,6 +323,12 @@ impl Walk<'_> {
             foreseen.steps = inside;
             return (foreseen, end);
         }
+        if let StepSpec::Parallel(parallel) = &step.spec {
+            let lists = step.branches().into_iter().map(|(key, steps)| (list(key), steps));
+            let (inside, end) = self.beside(lists.collect(), parallel.need).await;
+            foreseen.steps = inside;
+            return (foreseen, end);
+        }
         let branch = foreseen.branch.as_deref();
         let inside = step.branches().into_iter().find(|(key, _)| Some(*key) == branch);
         let Some((key, steps)) = inside else { return (foreseen, None) };
@@ -324,13 +337,37 @@ impl Walk<'_> {
         (foreseen, end)
     }
 
+    /// The lists of steps inside a `parallel`, each to the step at which it would fail.
+    async fn beside(&mut self, lists: Vec<(StepsAt, &[Step])>, need: ParallelNeed) -> Walked {
+        let (before, vars) = (self.before(), self.foresight.noted.vars.clone());
+        let (mut seen, mut ends) = (Vec::new(), Vec::new());
+        for (list, steps) in lists {
+            let (foreseen, ended) = self.steps(steps, list).await;
+            seen.extend(foreseen);
+            ends.push(ended);
+            self.go_back(&before);
+            self.foresight.noted.vars.clone_from(&vars);
+        }
+        let is_through = need == ParallelNeed::Any && ends.iter().any(Option::is_none);
+        (seen, ends.into_iter().flatten().next().filter(|_| !is_through))
+    }
+
+    fn before(&self) -> Before {
+        let (noted, path) = (&self.foresight.noted, self.foresight.path.clone());
+        Before { file: noted.file.clone(), path, turn: noted.turn.clone() }
+    }
+
+    fn go_back(&mut self, before: &Before) {
+        self.foresight.noted.file.clone_from(&before.file);
+        self.foresight.noted.turn.clone_from(&before.turn);
+        self.foresight.path.clone_from(&before.path);
+    }
+
     /// The steps inside an `each`, in the turns that are shown.
     async fn turns(&mut self, items: Vec<Json>, steps: &[Step], list: StepsAt) -> Walked {
-        let (file, turn) = (self.foresight.noted.file.clone(), self.foresight.noted.turn.clone());
-        let (path, mut seen, mut end) = (self.foresight.path.clone(), Vec::new(), None);
+        let (before, mut seen, mut end) = (self.before(), Vec::new(), None);
         for (index, item) in items.into_iter().take(EACH_FORESEEN).enumerate() {
-            self.foresight.noted.file.clone_from(&file);
-            self.foresight.path.clone_from(&path);
+            self.go_back(&before);
             self.foresight.noted.turn = Some(Turn { item: Some(item), index });
             let (foreseen, ended) = self.steps(steps, list.turn(index)).await;
             seen.extend(foreseen);
@@ -339,8 +376,7 @@ impl Walk<'_> {
                 break;
             }
         }
-        (self.foresight.noted.file, self.foresight.noted.turn) = (file, turn);
-        self.foresight.path = path;
+        self.go_back(&before);
         (seen, end)
     }
 

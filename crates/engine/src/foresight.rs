@@ -257,7 +257,7 @@ impl Foresight<'_> {
         let mut texts = Vec::new();
         // The texts of a step with branches are those of the steps inside it.
         let json = match spec {
-            StepSpec::If(_) | StepSpec::Each(_) => Json::Null,
+            StepSpec::If(_) | StepSpec::Each(_) | StepSpec::Parallel(_) => Json::Null,
             spec => serde_json::to_value(spec).unwrap_or_default(),
         };
         collect_texts(&json, &mut texts);

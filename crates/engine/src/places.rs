@@ -12,6 +12,7 @@ use entrepot_db::{EndpointLimit, LaneKey};
 use entrepot_nouns::{Endpoint, Name, Pool, PoolPlaces, SiteId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::limits::POOL_PLACES;
 
@@ -68,6 +69,8 @@ pub(crate) struct Places {
     state: Mutex<PlacesState>,
     /// Somebody may find a place now.
     freed: Arc<Notify>,
+    /// The same, for branches of jobs that run.
+    found: Notify,
 }
 
 struct PlacesState {
@@ -83,6 +86,10 @@ impl PlacesState {
     fn free(&self, pool: Pool) -> usize {
         let taken = self.taken.get(&pool).copied().unwrap_or_default();
         self.sizes.of(pool).saturating_sub(taken)
+    }
+
+    fn waiting(&self, pool: Pool) -> Waiting {
+        self.waiting.get(&pool).copied().unwrap_or(Waiting::Nobody)
     }
 
     fn take(&mut self, pool: Pool, party: &str) -> bool {
@@ -117,7 +124,7 @@ impl Places {
             waiting: HashMap::new(),
             limits: HashMap::new(),
         };
-        Arc::new(Places { state: Mutex::new(state), freed })
+        Arc::new(Places { state: Mutex::new(state), freed, found: Notify::new() })
     }
 
     /// From now on; jobs that have a place keep it.
@@ -154,9 +161,26 @@ impl Places {
         taken.then(|| JobPlace { places: self.clone(), lane, pool, party, given_back: false })
     }
 
+    fn tell_of_place(&self) {
+        self.freed.notify_one();
+        self.found.notify_waiters();
+    }
+
     /// Notes who waits for a place of `pool`.
     pub(crate) fn note(&self, pool: Pool, waiting: Waiting) {
-        self.state.lock().waiting.insert(pool, waiting);
+        let before = self.state.lock().waiting.insert(pool, waiting);
+        if before == Some(Waiting::Jobs) && waiting == Waiting::Nobody {
+            self.found.notify_waiters();
+        }
+    }
+
+    /// What ends when there may be a place that was not there before this was called.
+    pub(crate) fn found(&self) -> Notified<'_> {
+        self.found.notified()
+    }
+
+    fn waiting(&self, lane: &LaneKey) -> Waiting {
+        self.state.lock().waiting(lane.lane().pool)
     }
 
     /// The limits that endpoints have, from now on.
@@ -191,11 +215,30 @@ impl JobPlace {
         &self.lane
     }
 
+    /// All places of the node.
+    pub(crate) fn all(&self) -> Arc<Places> {
+        self.places.clone()
+    }
+
+    /// Whether it is one of those that jobs in this lane have.
+    pub(crate) fn is_for(&self, lane: &LaneKey) -> bool {
+        (lane.lane().pool, lane.party().as_str()) == (self.pool, self.party.as_str())
+    }
+
+    /// One more place, for a step of the same job that runs at the same time, if it may be had
+    /// without regard to anybody: as in [`JobPlace::change`].
+    pub(crate) fn beside(&self, lane: &LaneKey) -> Option<JobPlace> {
+        if self.places.limit(lane).is_some() || self.places.waiting(lane) == Waiting::Jobs {
+            return None;
+        }
+        self.places.take(lane)
+    }
+
     /// Goes over to another lane, if that may be done without regard to anybody: no job waits for
     /// a place there, the partner may have one more, and only this node counts who has them.
     pub(crate) fn change(&mut self, lane: &LaneKey) -> bool {
         let (pool, party) = (lane.lane().pool, lane.party());
-        if (pool, &party) == (self.pool, &self.party) {
+        if self.is_for(lane) {
             self.lane = lane.clone();
             return true;
         }
@@ -205,13 +248,12 @@ impl JobPlace {
             return false;
         }
         let mut state = self.places.state.lock();
-        let waiting = state.waiting.get(&pool).copied().unwrap_or(Waiting::Nobody);
-        if waiting == Waiting::Jobs || !state.take(pool, &party) {
+        if state.waiting(pool) == Waiting::Jobs || !state.take(pool, &party) {
             return false;
         }
         state.give_back(self.pool, &self.party);
         drop(state);
-        self.places.freed.notify_one();
+        self.places.tell_of_place();
         (self.lane, self.pool, self.party) = (lane.clone(), pool, party);
         true
     }
@@ -220,7 +262,7 @@ impl JobPlace {
     pub(crate) fn give_back(&mut self) {
         if !std::mem::replace(&mut self.given_back, true) {
             self.places.state.lock().give_back(self.pool, &self.party);
-            self.places.freed.notify_one();
+            self.places.tell_of_place();
         }
     }
 }
@@ -229,6 +271,8 @@ impl Drop for JobPlace {
     fn drop(&mut self) {
         if !self.given_back {
             self.places.state.lock().give_back(self.pool, &self.party);
+            // The end of its job wakes whoever claims others.
+            self.places.found.notify_waiters();
         }
     }
 }

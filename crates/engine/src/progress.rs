@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use entrepot_nouns::rule::{HttpBody, MailAttachment, Step, StepList, StepSpec, StepsAt};
+use entrepot_nouns::rule::{
+    HttpBody, MailAttachment, ParallelNeed, Step, StepList, StepSpec, StepsAt,
+};
 use entrepot_nouns::{Job, JobStep, Rule, StepAddress, StepState, Timestamp, VPath};
 use serde_json::Value as Json;
 
@@ -43,6 +45,8 @@ pub(crate) enum Inside<'s> {
     Branch(&'static str, &'s [Step]),
     /// The steps behind this key, once for each item of its list.
     Turns(&'static str, &'s [Step]),
+    /// Lists of steps, each behind its key, beside each other; and how many must be through.
+    Branches(ParallelNeed, Vec<(&'static str, &'s [Step])>),
 }
 
 /// How much of a list of steps is behind a job.
@@ -78,20 +82,32 @@ impl Passed {
             let steps = step.branches().into_iter().next();
             return steps.map_or(Inside::Nothing, |(key, steps)| Inside::Turns(key, steps));
         }
+        if let StepSpec::Parallel(parallel) = &step.spec {
+            return Inside::Branches(parallel.need, step.branches());
+        }
         let taken = record.result.as_ref().and_then(|result| result.get(BRANCH)?.as_str());
         let branch = step.branches().into_iter().find(|(key, _)| Some(*key) == taken);
         branch.map_or(Inside::Nothing, |(key, steps)| Inside::Branch(key, steps))
     }
 
     /// The lists of steps that follow inside the step that this is of, which stands in `list` at
-    /// this place: one for each turn.
-    fn lists<'s>(&self, step: &'s Step, list: &StepsAt, at: usize) -> Vec<(StepsAt, &'s [Step])> {
+    /// this place: one for each turn, or branch.
+    pub(crate) fn lists<'s>(
+        &self,
+        step: &'s Step,
+        list: &StepsAt,
+        at: usize,
+    ) -> Vec<(StepsAt, &'s [Step])> {
         match self.inside(step) {
             Inside::Nothing | Inside::Stopped => Vec::new(),
             Inside::Branch(key, inside) => vec![(list.inside(step, at, key), inside)],
             Inside::Turns(key, inside) => {
                 let list = list.inside(step, at, key);
                 (0..self.items().len()).map(|turn| (list.turn(turn), inside)).collect()
+            }
+            Inside::Branches(_, branches) => {
+                let branches = branches.into_iter();
+                branches.map(|(key, inside)| (list.inside(step, at, key), inside)).collect()
             }
         }
     }
@@ -164,10 +180,11 @@ impl Progress {
     pub(crate) fn wants_file(&self, steps: &[Step], list: &StepsAt) -> bool {
         steps.iter().enumerate().any(|(at, step)| match self.passed(&list.address(step, at)) {
             None => opens_file(step),
-            Some(passed) => {
+            Some(passed) if self.behind_inside(passed, step, list, at) == Behind::Part => {
                 let inside = passed.lists(step, list, at);
                 inside.into_iter().any(|(list, steps)| self.wants_file(steps, &list))
             }
+            Some(_) => false,
         })
     }
 
@@ -175,17 +192,49 @@ impl Progress {
     pub(crate) fn behind(&self, steps: &[Step], list: &StepsAt) -> Behind {
         for (at, step) in steps.iter().enumerate() {
             let Some(passed) = self.passed(&list.address(step, at)) else { return Behind::Part };
-            if matches!(passed.inside(step), Inside::Stopped) {
-                return Behind::Stopped;
-            }
-            for (list, inside) in passed.lists(step, list, at) {
-                match self.behind(inside, &list) {
-                    Behind::All => {}
-                    end => return end,
-                }
+            match self.behind_inside(passed, step, list, at) {
+                Behind::All => {}
+                end => return end,
             }
         }
         Behind::All
+    }
+
+    /// How much of what follows in a step is behind the job, which has gone past the step itself.
+    fn behind_inside(&self, passed: &Passed, step: &Step, list: &StepsAt, at: usize) -> Behind {
+        let need = match passed.inside(step) {
+            Inside::Stopped => return Behind::Stopped,
+            Inside::Branches(need, _) => need,
+            _ => ParallelNeed::All,
+        };
+        for (list, inside) in passed.lists(step, list, at) {
+            match (self.behind(inside, &list), need) {
+                (Behind::All, ParallelNeed::Any) => return Behind::All,
+                (Behind::All, ParallelNeed::All) | (Behind::Part, ParallelNeed::Any) => {}
+                (end, _) => return end,
+            }
+        }
+        match need {
+            ParallelNeed::All => Behind::All,
+            ParallelNeed::Any => Behind::Part,
+        }
+    }
+
+    /// What is known of a list of steps that others run beside, and of those inside them.
+    pub(crate) fn of_branch(&self, steps: &[Step], list: &StepsAt) -> Progress {
+        let addresses = self.passed_steps(steps, list).into_iter().map(|(_, address)| address);
+        let passed = addresses.filter_map(|it| Some((it.clone(), self.passed.get(&it)?.clone())));
+        Progress {
+            passed: passed.collect(),
+            failed: self.failed.clone(),
+            begun: self.begun.clone(),
+            left_by_failed: self.left_by_failed.clone(),
+        }
+    }
+
+    /// Takes in what became of such a list.
+    pub(crate) fn take_in(&mut self, branch: Progress) {
+        self.passed.extend(branch.passed);
     }
 
     /// The steps of this list that are behind the job, and those inside them, as they ran.

@@ -4,6 +4,9 @@
 //! by its address, before the next one begins: a later lease reads the records and leaves those
 //! steps alone, and an operator's retry goes on with the step that failed.
 
+mod branch_places;
+mod branches;
+mod place;
 mod reach;
 mod rest;
 mod walk;
@@ -12,14 +15,12 @@ mod watched;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use entrepot_db::{
-    ELSE_UNIT, HandOver, JobChange, JobEnd, JobEnding, LaneKey, PassedStep, RuleDocument,
-};
+use entrepot_db::{ELSE_UNIT, JobChange, JobEnd, JobEnding, PassedStep, RuleDocument};
 use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepsAt};
 use entrepot_nouns::{
-    Event, EventId, Fact, Job, JobLane, JobStep, Rule, SiteId, StepAddress, StepState, Timestamp,
-    VPath, crash,
+    Event, EventId, Fact, Job, JobStep, Rule, SiteId, StepAddress, StepState, Timestamp, VPath,
+    crash,
 };
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,7 @@ use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
 use crate::{Shared, backoff, rules};
+use branch_places::RunPlace;
 
 /// One attempt under way.
 pub(crate) struct Run<'a> {
@@ -68,8 +70,8 @@ pub(crate) struct Run<'a> {
     is_through: bool,
     /// A step of `do` is to come that opens the file which the steps work on.
     wants_file: bool,
-    /// Where the job runs.
-    place: JobPlace,
+    /// Where its steps run.
+    place: RunPlace<'a>,
     /// A step before says that the job rests until then.
     rests_until: Option<Timestamp>,
     /// The step under way, or the last one, and when it was begun.
@@ -178,7 +180,7 @@ async fn attempt(
         giving_up: None,
         is_through,
         wants_file,
-        place,
+        place: RunPlace::Alone(place),
         rests_until: None,
         current: None,
         path: None,
@@ -398,65 +400,6 @@ impl Run<'_> {
         }
     }
 
-    /// Begins a step, which is the step `top` of the rule's own list or stands in it: what ended
-    /// before is recorded first, and the job goes over to the lane of the step.
-    async fn enter(
-        &mut self,
-        step: &Step,
-        address: &StepAddress,
-        top: u32,
-    ) -> Result<(), StepError> {
-        self.hold.ended()?;
-        let lane = self.lane(step, address);
-        let (behind, at) = (self.behind.take(), self.shared.recorder.env().now());
-        let due_at = self.rests_until.take().filter(|until| *until > at);
-        let fits = due_at.is_none() && self.place.change(&lane);
-        let passed = match (&mut self.giving_up, behind) {
-            (Some(giving_up), behind) => {
-                let failed = giving_up.failed.take();
-                let step = behind.map_or(failed, |behind| behind.record);
-                Some((step, giving_up.count(top)))
-            }
-            (None, Some(behind)) => Some((behind.record, behind.top.saturating_add(1))),
-            (None, None) => None,
-        };
-        let passed = passed.map(|(step, count)| {
-            let (next, lane) = (address.clone(), lane.clone());
-            PassedStep { step, next, count, lane }
-        });
-        if !fits {
-            let over = HandOver { lane, at, due_at, passed, rests_for: None };
-            let ended = self.hand_over(over).await;
-            if ended == Err(StepError::HandedOver) {
-                self.remove_used_up().await;
-            }
-            return ended;
-        }
-        if let Some(passed) = passed {
-            self.pass(passed).await?;
-        }
-        self.remove_used_up().await;
-        self.begin(address);
-        Ok(())
-    }
-
-    /// Where a step is to run. One that made a file and runs again because the file is not here
-    /// runs in the place of the step that needs it: a job that went back for it could come by here
-    /// for ever, with the file on the other node each time.
-    fn lane(&self, step: &Step, address: &StepAddress) -> LaneKey {
-        if self.progress.passed(address).is_some() {
-            return self.place.lane().clone();
-        }
-        let lane = self.rule.noun.lane_of(&step.spec, self.job.event.fact.endpoint());
-        let key = |lane: JobLane| LaneKey::new(self.job.site, &self.job.rule, &lane);
-        lane.map_or_else(|| self.place.lane().clone(), key)
-    }
-
-    /// Lets the job wait for a place, or as a step says; always an error, for its steps end here.
-    async fn hand_over(&self, over: HandOver) -> Result<(), StepError> {
-        rest::hand_over(self.shared, self.hold, over).await
-    }
-
     /// Runs a step; what is to be remembered of it, if the job goes on.
     async fn ended(
         &mut self,
@@ -617,7 +560,7 @@ impl Run<'_> {
         // An attempt after a crash must not fetch anew what this one is about to remove.
         if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
             let count = behind.top.saturating_add(1);
-            let lane = self.place.lane().clone();
+            let lane = self.place.lane();
             self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
         }
         let list = StepsAt::list(StepList::Do);
@@ -691,7 +634,7 @@ impl Run<'_> {
         let given_up = self.giving_up.take();
         if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
             let count = given_up.as_ref().map_or(0, |given_up| given_up.count(behind.top));
-            let lane = self.place.lane().clone();
+            let lane = self.place.lane();
             self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
         }
         let error = given_up.map_or(error, |given_up| given_up.error);

@@ -153,6 +153,7 @@ impl StepSpec {
             StepSpec::Scan(it) => StepLane::In(Pool::Instance, Some(it.endpoint.clone())),
             StepSpec::If(_)
             | StepSpec::Each(_)
+            | StepSpec::Parallel(_)
             | StepSpec::Set(_)
             | StepSpec::Check(_)
             | StepSpec::Stop(_)

@@ -110,6 +110,8 @@ pub const LINK_FILES: usize = 100;
 pub const LINK_TITLE_BYTES: usize = 400;
 /// How deep steps of rules may stand in other steps.
 pub const STEP_DEPTH: usize = 8;
+/// Most lists of steps that a `parallel` step runs at the same time.
+pub const PARALLEL_BRANCHES: usize = 16;
 
 /// Most addresses that one `mail` step has.
 pub const MAIL_RECIPIENTS: usize = 50;

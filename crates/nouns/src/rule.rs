@@ -172,8 +172,19 @@ impl Rule {
 
     /// Where a job of it is before its first step, for an event that names `endpoint`.
     pub fn first_lane(&self, endpoint: Option<&Name>) -> JobLane {
-        let lane = self.steps.iter().find_map(|step| self.lane_of(&step.spec, endpoint));
+        let lane = self.first_lane_of(&self.steps, endpoint);
         lane.unwrap_or_else(|| JobLane { priority: self.priority, ..JobLane::default() })
+    }
+
+    /// That of the first step which has one, where it is known that it runs.
+    fn first_lane_of(&self, steps: &[Step], endpoint: Option<&Name>) -> Option<JobLane> {
+        steps.iter().find_map(|step| match &step.spec {
+            StepSpec::Parallel(parallel) => {
+                let mut branches = parallel.branches.iter();
+                branches.find_map(|steps| self.first_lane_of(steps, endpoint))
+            }
+            spec => self.lane_of(spec, endpoint),
+        })
     }
 
     /// Where a step of it runs, for an event that names `endpoint`; `None`: wherever the job is.
@@ -263,7 +274,7 @@ impl Rule {
             _ if step.timeout.is_none() => return Ok(()),
             _ if self.is_waited_for() => "a client waits for this rule: use 'exec.timeout_seconds'",
             StepSpec::Call(_) => "the job rests meanwhile: limit the steps of the other rule",
-            StepSpec::Each(_) => "limit the steps inside it",
+            StepSpec::Each(_) | StepSpec::Parallel(_) => "limit the steps inside it",
             StepSpec::Approve(_) => "the job rests meanwhile: use 'approve.within'",
             _ => return Ok(()),
         };
@@ -284,9 +295,9 @@ impl Rule {
                 let text = format!("steps nest {} deep at most", crate::limits::STEP_DEPTH);
                 return Err(FieldError::new(place.field, text));
             }
-            let timed = self.check_timeout(step);
+            let common = self.check_timeout(step).and_then(|()| check_on_error(step));
             let checked = match &step.spec {
-                _ if timed.is_err() => timed,
+                _ if common.is_err() => common,
                 spec if step.after_crash != AfterCrash::Run && (waited || !spec.is_unkeyed()) => {
                     Err((
                         "after_crash",
@@ -319,17 +330,27 @@ impl Rule {
                 _ if waited => Err(("", "a client waits: only 'exec' and 'refuse' are possible")),
                 _ => Ok(()),
             };
-            checked.and_then(|()| step.spec.check_parts(place.following)).map_err(
-                |(field, text)| {
-                    let place = format!("{}.{field}", place.field);
-                    FieldError::new(place.trim_end_matches('.'), text)
-                },
-            )?;
+            let beside = || place.beside.map_or(Ok(()), |it| it.check_inside(&step.spec));
+            let checked = checked.and_then(|()| step.spec.check_parts(place.following));
+            checked.and_then(|()| beside()).map_err(|(field, text)| {
+                let place = format!("{}.{field}", place.field);
+                FieldError::new(place.trim_end_matches('.'), text)
+            })?;
             if step.spec.makes_file() {
                 *there.at(&place) = FileThere::Yes;
             }
         }
         Ok(())
+    }
+}
+
+/// A `parallel` itself never fails: the steps inside it do.
+fn check_on_error(step: &Step) -> Result<(), StepFlaw> {
+    match &step.spec {
+        StepSpec::Parallel(_) if step.on_error != OnError::Fail => {
+            Err(("on_error", "say it of the steps inside it"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -360,6 +381,7 @@ impl StepSpec {
             StepSpec::Each(each) if each.steps.is_empty() => {
                 Err(("each.do", "needs at least one step"))
             }
+            StepSpec::Parallel(parallel) => parallel.check(),
             StepSpec::Fetch(fetch) if fetch.to.is_some() != (fetch.after == AfterFetch::Move) => {
                 Err(("fetch.to", "goes with 'after: move', and 'after: move' needs it"))
             }

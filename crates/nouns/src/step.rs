@@ -28,8 +28,8 @@ pub use change::{
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{
-    ApproveSpec, CallSpec, CheckSpec, EachSpec, IfSpec, SetSpec, StopEnding, StopSpec, Variable,
-    WaitSpec,
+    ApproveSpec, CallSpec, CheckSpec, EachSpec, IfSpec, ParallelNeed, ParallelSpec, SetSpec,
+    StopEnding, StopSpec, Variable, WaitSpec,
 };
 pub use held::{QuarantineSpec, ReleaseSpec};
 pub use keys::{KeyHalf, KeyUse};
@@ -298,6 +298,8 @@ steps! {
     "if" => If(IfSpec),
     /// Run steps once for each item of a list.
     "each" => Each(EachSpec),
+    /// Run lists of steps at the same time.
+    "parallel" => Parallel(ParallelSpec),
     /// Give values names for later steps.
     "set" => Set(SetSpec),
     /// Fail unless a condition holds.
@@ -467,6 +469,7 @@ impl Step {
                 vec![("then", branch.then.as_slice()), ("else", branch.otherwise.as_slice())]
             }
             StepSpec::Each(each) => vec![("do", each.steps.as_slice())],
+            StepSpec::Parallel(parallel) => parallel.lists(),
             _ => Vec::new(),
         }
     }

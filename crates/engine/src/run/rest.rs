@@ -66,7 +66,7 @@ impl Run<'_> {
         let rested = now.since(begun.unwrap_or(now)).clamp(REST_FIRST, REST_LONGEST);
         let next = now.plus(rested);
         let due_at = Some(latest.map_or(next, |latest| latest.min(next)));
-        let (lane, rests_for) = (self.place.lane().clone(), Some(rests_for));
+        let (lane, rests_for) = (self.place.lane(), Some(rests_for));
         let over = HandOver { lane, at: now, due_at, passed: None, rests_for };
         self.hand_over(over).await
     }

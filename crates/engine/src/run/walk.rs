@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use entrepot_nouns::StepAddress;
 use entrepot_nouns::VPath;
-use entrepot_nouns::rule::{Step, StepList, StepSpec, StepsAt};
+use entrepot_nouns::rule::{ParallelNeed, Step, StepList, StepSpec, StepsAt};
 
 use super::{Behind, Run};
 use crate::noted::{self, FileValue, Turn};
@@ -15,12 +15,23 @@ use crate::step::{StepError, source};
 
 /// A list of steps under way.
 #[derive(Clone, Copy)]
-struct Walk<'w> {
+pub(super) struct Walk<'w> {
     /// The list of the rule that it is, or stands in.
-    list: StepList,
-    at: &'w StepsAt,
+    pub(super) list: StepList,
+    pub(super) at: &'w StepsAt,
     /// The steps are inside this one of the rule's own list.
-    above: Option<u32>,
+    pub(super) above: Option<u32>,
+}
+
+/// A `parallel` under way.
+pub(super) struct Fork<'f> {
+    pub(super) need: ParallelNeed,
+    /// Its lists of steps, and where they stand.
+    pub(super) lists: Vec<(StepsAt, &'f [Step])>,
+    /// The list of the rule that it stands in.
+    pub(super) list: StepList,
+    /// The step of that list that it is, or stands in.
+    pub(super) top: u32,
 }
 
 /// How a list of steps ended well.
@@ -48,7 +59,7 @@ impl Run<'_> {
     }
 
     /// As [`Run::walk_list`], of a list that may stand in another step.
-    fn walk<'s>(
+    pub(super) fn walk<'s>(
         &'s mut self,
         steps: &'s [Step],
         walk: Walk<'s>,
@@ -79,6 +90,12 @@ impl Run<'_> {
                         let at = walk.at.inside(step, number as usize, key);
                         self.turns(&address, steps, Walk { at: &at, above, ..walk }).await?
                     }
+                    Some(Inside::Branches(need, lists)) => {
+                        let lists = lists.into_iter();
+                        let inside = |key| walk.at.inside(step, number as usize, key);
+                        let lists = lists.map(|(key, steps)| (inside(key), steps)).collect();
+                        self.branches(&address, Fork { need, lists, list: walk.list, top }).await?
+                    }
                 };
                 if end == WalkEnd::Stopped {
                     return Ok(end);
@@ -96,9 +113,7 @@ impl Run<'_> {
         walk: Walk<'_>,
     ) -> Result<WalkEnd, StepError> {
         let items = self.progress.passed(each).map(|passed| passed.items().to_vec());
-        let (file, path, turn) =
-            (self.noted.file.clone(), self.path.clone(), self.noted.turn.clone());
-        let before = Before { file, path, turn };
+        let before = self.before();
         for (index, item) in items.unwrap_or_default().into_iter().enumerate() {
             self.go_back(&before);
             self.noted.turn = Some(Turn { item: Some(item), index });
@@ -107,9 +122,7 @@ impl Run<'_> {
                 progress::Behind::Part => self.turn(steps, Walk { at: &at, ..walk }).await?,
                 behind => {
                     // Also where a step made a file that is not here: nothing needs it any more.
-                    for (step, address) in self.progress.passed_steps(steps, &at) {
-                        self.follow_if_passed(step, &address);
-                    }
+                    self.follow_list(steps, &at);
                     match behind {
                         progress::Behind::Stopped => WalkEnd::Stopped,
                         _ => WalkEnd::Through,
@@ -124,6 +137,11 @@ impl Run<'_> {
         Ok(WalkEnd::Through)
     }
 
+    fn before(&self) -> Before {
+        let (noted, path) = (&self.noted, self.path.clone());
+        Before { file: noted.file.clone(), path, turn: noted.turn.clone() }
+    }
+
     fn go_back(&mut self, before: &Before) {
         self.noted.file.clone_from(&before.file);
         self.noted.turn.clone_from(&before.turn);
@@ -134,10 +152,7 @@ impl Run<'_> {
     /// turns together could fill the disk.
     async fn turn(&mut self, steps: &[Step], walk: Walk<'_>) -> Result<WalkEnd, StepError> {
         let end = self.walk(steps, walk).await?;
-        for (_, address) in self.progress.passed_steps(steps, walk.at) {
-            let record = self.progress.passed(&address).and_then(|it| it.record.as_ref());
-            self.used_up.extend(record.and_then(FileValue::of));
-        }
+        self.use_up(steps, walk.at);
         Ok(end)
     }
 
@@ -205,10 +220,45 @@ impl Run<'_> {
 
     pub(super) fn follow_passed(&mut self, list: StepList) {
         let rule = self.rule.clone();
-        for (step, address) in
-            self.progress.passed_steps(rule.noun.list(list), &StepsAt::list(list))
-        {
-            self.follow_if_passed(step, &address);
+        self.follow_list(rule.noun.list(list), &StepsAt::list(list));
+    }
+
+    /// As [`Run::follow_if_passed`], for all steps of a list and those inside them.
+    pub(super) fn follow_list(&mut self, steps: &[Step], at: &StepsAt) {
+        for (number, step) in steps.iter().enumerate() {
+            let address = at.address(step, number);
+            if !self.follow_if_passed(step, &address) {
+                continue;
+            }
+            let passed = self.progress.passed(&address).cloned().unwrap_or_default();
+            let lists = passed.lists(step, at, number);
+            if matches!(step.spec, StepSpec::Parallel(_)) {
+                self.follow_beside(lists);
+                continue;
+            }
+            for (list, inside) in lists {
+                self.follow_list(inside, &list);
+            }
+        }
+    }
+
+    /// As [`Run::follow_list`], for the lists of a `parallel`: of what they leave only `steps` is
+    /// there for later steps.
+    pub(super) fn follow_beside(&mut self, lists: Vec<(StepsAt, &[Step])>) {
+        let (before, vars) = (self.before(), self.noted.vars.clone());
+        for (list, inside) in lists {
+            self.follow_list(inside, &list);
+            self.go_back(&before);
+            self.noted.vars.clone_from(&vars);
+        }
+    }
+
+    /// The files that the steps of a list made are not needed any more, once what ended last is
+    /// recorded.
+    pub(super) fn use_up(&mut self, steps: &[Step], at: &StepsAt) {
+        for (_, address) in self.progress.passed_steps(steps, at) {
+            let record = self.progress.passed(&address).and_then(|it| it.record.as_ref());
+            self.used_up.extend(record.and_then(FileValue::of));
         }
     }
 }

@@ -23,6 +23,7 @@ mod many;
 mod mkdir;
 mod openpgp;
 mod pack;
+mod parallel;
 mod rename;
 pub(crate) mod scan;
 pub(crate) mod source;
@@ -74,6 +75,7 @@ macro_rules! the_step {
             StepSpec::Refuse(refuse) => refuse,
             StepSpec::If(branch) => branch,
             StepSpec::Each(each) => each,
+            StepSpec::Parallel(parallel) => parallel,
             StepSpec::Set(set) => set,
             StepSpec::Check(check) => check,
             StepSpec::Stop(stop) => stop,
@@ -167,6 +169,9 @@ pub(crate) enum StepError {
     /// The engine stops.
     #[error("the engine stops")]
     Stopped,
+    /// Steps that ran beside it have decided what becomes of the job: it goes no further.
+    #[error("the steps beside it have decided")]
+    Decided,
     /// The job waits for a place in another lane.
     #[error("the job goes on in another lane")]
     HandedOver,

@@ -76,6 +76,19 @@ fn cases() -> Vec<Json> {
         json!({"do": [{"deliver": {"endpoint": "nowhere"}}], "else": [send("failed/{name}")]}),
         json!({"do": [{"check": {"that": "file.size == 2", "message": "not two"}}, send("two")]}),
         json!({"as": "nobody", "do": [send("a")]}),
+        json!({"do": [{"set": {"x": "'x'"}},
+            {"parallel": {"do": [
+                [{"name": "in", "set": {"x": "'y'"}}, send("{vars.x}/{name}")],
+                [{"if": {"when": "file.size > 3", "then": [send("{vars.x}/large")]}}],
+            ]}},
+            send("{vars.x}/{steps.in.state}")]}),
+        json!({"do": [{"parallel": {"do": [
+            [send("1")], [{"check": {"that": "false", "message": "no"}}, send("2")],
+        ]}}], "else": [send("failed")]}),
+        json!({"do": [{"parallel": {"need": "any", "do": [
+            [{"check": {"that": "false", "message": "no"}}],
+            [{"check": {"that": "file.size > 3", "message": "small"}}],
+        ]}}, send("any")]}),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 mod again;
 mod approvals;
+mod branches;
 mod calls;
 mod change;
 mod crashes;

@@ -7,9 +7,11 @@ use schemars::JsonSchema;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Step;
-use crate::document::OnByDefault;
-use crate::limits::{APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS};
+use super::{Step, StepSpec};
+use crate::document::{OnByDefault, is_default};
+use crate::limits::{
+    APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS, PARALLEL_BRANCHES,
+};
 use crate::name::Name;
 use crate::period::Period;
 
@@ -42,6 +44,84 @@ pub struct EachSpec {
     /// `{item.FIELD}` and `{index}` in placeholders.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
+}
+
+/// Runs lists of steps at the same time, on the node that has the job. Each begins with the file
+/// and the variables that were there before, and the steps behind it have those again; of the
+/// named steps of all lists `steps.NAME` stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParallelSpec {
+    /// How many of the lists must come to their end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub need: ParallelNeed,
+    /// From 2 to 16 lists of steps. None of them may take the file away, or let the job rest.
+    #[serde(rename = "do")]
+    pub branches: Vec<Vec<Step>>,
+}
+
+/// How many branches of a `parallel` must come to their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ParallelNeed {
+    /// Each of them: one that fails ends the others at their next step, and fails the attempt.
+    #[default]
+    All,
+    /// One of them: it ends the others at their next step. The attempt fails if all do.
+    Any,
+}
+
+impl ParallelSpec {
+    /// What the lists are known by inside the step: their field in the document.
+    const KEYS: [&'static str; PARALLEL_BRANCHES] = [
+        "do.0", "do.1", "do.2", "do.3", "do.4", "do.5", "do.6", "do.7", "do.8", "do.9", "do.10",
+        "do.11", "do.12", "do.13", "do.14", "do.15",
+    ];
+
+    /// Its lists, each with its field.
+    pub(crate) fn lists(&self) -> Vec<(&'static str, &[Step])> {
+        Self::KEYS.into_iter().zip(self.branches.iter().map(Vec::as_slice)).collect()
+    }
+
+    /// The field that cannot be so, if one cannot, and why.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, &'static str)> {
+        if !(2..=PARALLEL_BRANCHES).contains(&self.branches.len()) {
+            return Err(("parallel.do", "from 2 to 16 lists of steps"));
+        }
+        if self.branches.iter().any(Vec::is_empty) {
+            return Err(("parallel.do", "each list needs at least one step"));
+        }
+        Ok(())
+    }
+
+    /// Whether a step, whose own parts are right, may stand in one of the lists.
+    pub(crate) fn check_inside(&self, step: &StepSpec) -> Result<(), (&'static str, &'static str)> {
+        const RESTS: &str = "the job cannot rest while steps beside it run: put it before or \
+                             behind the 'parallel'";
+        const TAKES: &str = "steps beside it may need the file of the event: put it behind the \
+                             'parallel'";
+        match step {
+            StepSpec::Parallel(_) => {
+                Err(("parallel", "stands in another one: make their lists those of one"))
+            }
+            StepSpec::Wait(_) => Err(("wait", RESTS)),
+            StepSpec::Approve(_) => Err(("approve", RESTS)),
+            StepSpec::Call(call) if call.wait => {
+                Err(("call.wait", "the job cannot rest while steps beside it run: say 'false'"))
+            }
+            StepSpec::Stop(stop) if stop.ending == StopEnding::Done => {
+                Err(("stop", "would end the steps beside it too: put it behind the 'parallel'"))
+            }
+            StepSpec::Move(_) => Err(("move", TAKES)),
+            StepSpec::Delete(delete) if delete.path.is_none() => Err(("delete.path", TAKES)),
+            StepSpec::Release(_) => Err(("release", TAKES)),
+            StepSpec::Quarantine(_) => Err(("quarantine", TAKES)),
+            StepSpec::Fetch(_) if self.need == ParallelNeed::Any && step.takes_source() => {
+                Err(("fetch.after", "it may be for nothing that it was fetched: say 'keep'"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Gives values names, for conditions and placeholders of later steps: `vars.NAME` and

@@ -1,6 +1,6 @@
 //! Where steps stand in their rule, and what jobs know them by.
 
-use super::{Step, StepSpec};
+use super::{ParallelSpec, Step, StepSpec};
 use crate::name::Name;
 use crate::rule_version::StepAddress;
 
@@ -72,6 +72,10 @@ pub struct StepPlace<'a> {
     pub depth: usize,
     /// Whether one of those runs it in turns.
     pub in_turns: bool,
+    /// The one of those that runs others beside it.
+    pub(crate) beside: Option<&'a ParallelSpec>,
+    /// It is the first of a list that others run beside.
+    begins_branch: bool,
     /// What it does, and what any step may have.
     pub step: &'a Step,
     /// The steps behind it in the same list.
@@ -81,37 +85,56 @@ pub struct StepPlace<'a> {
 /// The steps of a list of a rule and those inside them, each behind the one that it stands in.
 pub(crate) fn of_list(list: StepList, steps: &[Step]) -> Vec<StepPlace<'_>> {
     let mut found = Vec::new();
-    add(&mut found, &StepsAt::list(list), steps, Above { depth: 0, in_turns: false });
+    let above = Above { depth: 0, in_turns: false, beside: None, is_branch: false };
+    add(&mut found, &StepsAt::list(list), steps, above);
     found
 }
 
 /// What a list of steps stands in.
 #[derive(Clone, Copy)]
-struct Above {
+struct Above<'a> {
     depth: usize,
     in_turns: bool,
+    beside: Option<&'a ParallelSpec>,
+    /// It is one of the lists of that step, and not further inside.
+    is_branch: bool,
 }
 
-fn add<'a>(found: &mut Vec<StepPlace<'a>>, list: &StepsAt, steps: &'a [Step], above: Above) {
-    let Above { depth, in_turns } = above;
+fn add<'a>(found: &mut Vec<StepPlace<'a>>, list: &StepsAt, steps: &'a [Step], above: Above<'a>) {
+    let Above { depth, in_turns, beside, is_branch } = above;
     for (at, step) in steps.iter().enumerate() {
         let field = format!("{}.{at}", list.prefix);
         let following = steps.get(at + 1..).unwrap_or_default();
         let address = list.address(step, at);
-        found.push(StepPlace { address, field, depth, in_turns, step, following });
+        let begins_branch = is_branch && at == 0;
+        found.push(StepPlace {
+            address,
+            field,
+            depth,
+            in_turns,
+            beside,
+            begins_branch,
+            step,
+            following,
+        });
         let in_turns = in_turns || matches!(step.spec, StepSpec::Each(_));
+        let (beside, is_branch) = match &step.spec {
+            StepSpec::Parallel(parallel) => (Some(parallel), true),
+            _ => (beside, false),
+        };
         for (key, inside) in step.branches() {
-            let above = Above { depth: depth + 1, in_turns };
+            let above = Above { depth: depth + 1, in_turns, beside, is_branch };
             add(found, &list.inside(step, at, key), inside, above);
         }
     }
 }
 
 /// What is so at the steps of a rule, one after the other. Each turn of an `each` begins with what
-/// was so before the `each`, and so do the steps behind it.
+/// was so before the `each`, and so do the steps behind it; the same goes for each list of a
+/// `parallel`.
 pub struct Following<T> {
     now: T,
-    /// What was so before each `each` around the present step, with the depth of the `each`.
+    /// What was so before each of those around the present step, with its depth.
     kept: Vec<(usize, T)>,
 }
 
@@ -130,7 +153,10 @@ impl<T: Clone> Following<T> {
             }
             self.now = before;
         }
-        if matches!(place.step.spec, StepSpec::Each(_)) {
+        if let (true, Some((_, before))) = (place.begins_branch, self.kept.last()) {
+            self.now.clone_from(before);
+        }
+        if matches!(place.step.spec, StepSpec::Each(_) | StepSpec::Parallel(_)) {
             self.kept.push((place.depth, self.now.clone()));
         }
         &mut self.now

@@ -1,0 +1,277 @@
+//! The branches of a `parallel`: lists of steps that run at the same time, each as a run of its own
+//! over the same job, its lease and its rule. All of them are in the task of the job.
+//!
+//! Each records its own steps, so that an attempt goes on in each branch where the last one was.
+//! What a branch did last is recorded when it ends: nothing follows with which it would be.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use entrepot_db::{HandOver, JobChange, PassedStep};
+use entrepot_nouns::rule::{ParallelNeed, Step, StepsAt};
+use entrepot_nouns::{StepAddress, StepState, Timestamp};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value as Json;
+
+use super::branch_places::{BranchPlaces, RunPlace, Verdict};
+use super::walk::{Fork, Walk, WalkEnd};
+use super::{GivingUp, Run};
+use crate::progress::{Behind, Progress};
+use crate::step::StepError;
+
+/// One of the lists of a `parallel`, as it runs.
+struct Branch<'b> {
+    run: Run<'b>,
+    places: &'b BranchPlaces,
+    number: usize,
+    steps: &'b [Step],
+    walk: Walk<'b>,
+    /// The `parallel`: what follows behind its last step.
+    parallel: &'b StepAddress,
+}
+
+/// What became of a branch.
+struct BranchEnd {
+    outcome: Result<(), StepError>,
+    progress: Progress,
+    /// The step that failed.
+    failed: Option<FailedStep>,
+    asked_to_wait: Option<Duration>,
+    /// In `else`: why the job fails, with what failed in the branch.
+    error: Option<String>,
+}
+
+/// What is known of a step that failed, but for its error.
+struct FailedStep {
+    begun: (StepAddress, Timestamp),
+    result: Option<Json>,
+}
+
+impl BranchEnd {
+    /// Whether it failed as a step does.
+    fn has_failed(&self) -> bool {
+        matches!(self.outcome, Err(StepError::Transient { .. } | StepError::Permanent { .. }))
+    }
+
+    /// Whether the attempt is over with it: the lease was lost, or the engine stops.
+    fn is_gone(&self) -> bool {
+        !(self.outcome.is_ok() || self.has_failed() || self.outcome == Err(StepError::Decided))
+    }
+
+    /// Whether the others are to begin nothing more.
+    fn decides(&self, need: ParallelNeed) -> bool {
+        match need {
+            ParallelNeed::All => self.has_failed() || self.is_gone(),
+            ParallelNeed::Any => self.outcome.is_ok() || self.is_gone(),
+        }
+    }
+}
+
+/// The branch by which the whole fails, if one does. Of `any` one that may pass comes before one
+/// that will not: all are tried again.
+fn failing(ends: &[BranchEnd], need: ParallelNeed) -> Option<usize> {
+    if let Some(gone) = ends.iter().position(BranchEnd::is_gone) {
+        return Some(gone);
+    }
+    let first = ends.iter().position(BranchEnd::has_failed);
+    match need {
+        ParallelNeed::All => first,
+        ParallelNeed::Any if ends.iter().any(|end| end.outcome.is_ok()) => None,
+        ParallelNeed::Any => {
+            let passes = |end: &BranchEnd| matches!(end.outcome, Err(StepError::Transient { .. }));
+            ends.iter().position(passes).or(first)
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The lists of steps inside the `parallel` at this address, which the job has gone past.
+    pub(super) async fn branches(
+        &mut self,
+        parallel: &StepAddress,
+        fork: Fork<'_>,
+    ) -> Result<WalkEnd, StepError> {
+        let behind = |(at, steps): &(StepsAt, &[Step])| self.progress.behind(steps, at);
+        let behind: Vec<Behind> = fork.lists.iter().map(behind).collect();
+        let is_enough = fork.need == ParallelNeed::Any && behind.contains(&Behind::All);
+        if is_enough || !behind.contains(&Behind::Part) {
+            self.follow_beside(fork.lists);
+            return Ok(WalkEnd::Through);
+        }
+        let open = fork.lists.iter().zip(behind).filter(|(_, behind)| *behind == Behind::Part);
+        let open: Vec<_> = open.map(|(list, _)| list).collect();
+        let ended = self.run_branches(parallel, &fork, &open).await;
+        self.follow_beside(fork.lists.clone());
+        ended?;
+        // No step behind it works on a file that a branch has made.
+        for (at, steps) in &fork.lists {
+            self.use_up(steps, at);
+        }
+        self.remove_used_up().await;
+        Ok(WalkEnd::Through)
+    }
+
+    async fn run_branches(
+        &mut self,
+        parallel: &StepAddress,
+        fork: &Fork<'_>,
+        open: &[&(StepsAt, &[Step])],
+    ) -> Result<(), StepError> {
+        self.record_behind(parallel, fork.top).await?;
+        let lane = self.place.lane();
+        let place = match std::mem::replace(&mut self.place, RunPlace::Lent(lane)) {
+            RunPlace::Alone(place) => place,
+            other => {
+                self.place = other;
+                return Err(StepError::permanent("EP0812", "'parallel' stands in another one"));
+            }
+        };
+        let places = BranchPlaces::new(place, open.len());
+        let mut under_way = FuturesUnordered::new();
+        for (number, (at, steps)) in open.iter().enumerate() {
+            let run = self.branch(RunPlace::Branch(&places, number), steps, at);
+            let walk = Walk { list: fork.list, at, above: Some(fork.top) };
+            let branch = Branch { run, places: &places, number, steps, walk, parallel };
+            under_way.push(branch.run());
+        }
+        let mut ends = Vec::new();
+        while let Some(end) = under_way.next().await {
+            if end.outcome == Err(StepError::Dropped) {
+                return Err(StepError::Dropped);
+            }
+            if end.decides(fork.need) {
+                places.decide();
+            }
+            ends.push(end);
+        }
+        drop(under_way);
+        let (place, verdict) = places.into_place();
+        self.place = RunPlace::Alone(place);
+        let failing = failing(&ends, fork.need);
+        match verdict {
+            Some(Verdict::HandOver(lane)) if !ends.iter().any(BranchEnd::is_gone) => {
+                self.take_in(ends);
+                let at = self.shared.recorder.env().now();
+                let over = HandOver { lane, at, due_at: None, passed: None, rests_for: None };
+                self.hand_over(over).await
+            }
+            _ => self.outcome(ends, failing),
+        }
+    }
+
+    /// A run of one branch, which begins as this one is now.
+    fn branch<'b>(&self, place: RunPlace<'b>, steps: &[Step], at: &StepsAt) -> Run<'b>
+    where
+        'a: 'b,
+    {
+        let giving_up = self.giving_up.as_ref().map(|giving_up| GivingUp {
+            error: giving_up.error.clone(),
+            failed: None,
+            done: giving_up.done,
+        });
+        Run {
+            shared: self.shared,
+            job: self.job,
+            hold: self.hold,
+            verified: self.verified.clone(),
+            result: None,
+            noted: self.noted.clone(),
+            asked_to_wait: None,
+            rule: self.rule.clone(),
+            subject: OnceLock::new(),
+            progress: self.progress.of_branch(steps, at),
+            behind: None,
+            used_up: Vec::new(),
+            giving_up,
+            is_through: self.is_through,
+            wants_file: self.wants_file,
+            place,
+            rests_until: None,
+            current: None,
+            path: self.path.clone(),
+            files: None,
+            released: self.released,
+        }
+    }
+
+    /// Takes in what became of the branches, and says how the whole ended: as the branch of this
+    /// number did.
+    fn outcome(
+        &mut self,
+        mut ends: Vec<BranchEnd>,
+        failing: Option<usize>,
+    ) -> Result<(), StepError> {
+        let mut outcome = Ok(());
+        if let Some(end) = failing.and_then(|at| ends.get_mut(at)) {
+            outcome = std::mem::replace(&mut end.outcome, Ok(()));
+            if let Some(FailedStep { begun, result }) = end.failed.take() {
+                (self.current, self.result) = (Some(begun), result);
+            }
+        }
+        self.take_in(ends);
+        outcome
+    }
+
+    fn take_in(&mut self, ends: Vec<BranchEnd>) {
+        let before = self.giving_up.as_ref().map(|giving_up| giving_up.error.clone());
+        for end in ends {
+            self.progress.take_in(end.progress);
+            self.asked_to_wait = self.asked_to_wait.max(end.asked_to_wait);
+            let more = end.error.as_deref().zip(before.as_deref());
+            let more = more.and_then(|(error, before)| error.strip_prefix(before));
+            if let (Some(giving_up), Some(more)) = (&mut self.giving_up, more) {
+                giving_up.error.push_str(more);
+            }
+        }
+    }
+}
+
+impl Branch<'_> {
+    async fn run(self) -> BranchEnd {
+        let Branch { mut run, places, number, steps, walk, parallel } = self;
+        let walked = run.walk(steps, walk).await.map(drop);
+        places.end(number);
+        let top = walk.above.unwrap_or_default();
+        let mut failed = None;
+        let recorded = match &walked {
+            Err(error @ (StepError::Transient { .. } | StepError::Permanent { .. }))
+                if run.behind.is_none() =>
+            {
+                let result = run.result.clone();
+                failed = run.current.clone().map(|begun| FailedStep { begun, result });
+                run.record_failed(error, parallel, top).await
+            }
+            Ok(()) | Err(StepError::Transient { .. } | StepError::Permanent { .. }) => {
+                run.record_behind(parallel, top).await
+            }
+            Err(_) => Ok(()),
+        };
+        if let Some(files) = run.files.take() {
+            files.close().await;
+        }
+        BranchEnd {
+            outcome: recorded.and(walked),
+            progress: run.progress,
+            failed,
+            asked_to_wait: run.asked_to_wait,
+            error: run.giving_up.map(|giving_up| giving_up.error),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Records with which step a branch failed, and what that left: the end of the attempt says it
+    /// of one branch alone.
+    async fn record_failed(
+        &self,
+        error: &StepError,
+        parallel: &StepAddress,
+        top: u32,
+    ) -> Result<(), StepError> {
+        let step = self.record(StepState::Failed, Some(error.to_string()));
+        let (count, lane) = (self.count(top), self.place.lane());
+        let passed = PassedStep { step, next: parallel.clone(), count, lane };
+        self.hold.write(JobChange::Pass(passed)).await
+    }
+}
