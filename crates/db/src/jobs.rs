@@ -18,7 +18,7 @@ use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx, Work};
-use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, order, page};
+use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, page, wakes};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub struct Claim {
 /// What a node asks for at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobClaim {
-    /// Who asks.
+    /// The process that asks, and what it knows of the database.
     pub claim: Claim,
     /// Of which lanes, and how many.
     pub wants: Vec<LaneWant>,
@@ -125,31 +125,24 @@ impl JobWrite {
 
     /// What follows if it was held: statements that let jobs go on that rest.
     fn wakes(&self) -> Vec<(Sql, Vec<Value>)> {
-        let (id, mut found) = (self.hold.id.0, Vec::new());
+        let id = self.hold.id;
         match &self.change {
-            JobChange::End(JobEnding { end, at, wakes, in_order, .. })
+            JobChange::End(JobEnding { end, at, wakes: caller, in_order, .. })
                 if !matches!(end, JobEnd::Retry { .. }) =>
             {
-                found.extend(wakes.map(|rests| (WAKE, vec![(*at).into(), rests.0.into()])));
-                found.extend(in_order.then(|| order::next(id, *at)));
+                let caller = caller.map(|caller| wakes::rested(caller, *at));
+                let next = in_order.then(|| wakes::next(id, *at));
+                caller.into_iter().chain(next).collect()
             }
             JobChange::HandOver(HandOver { at, rests_for: Some(rests_for), .. }) => {
-                let mut values = vec![(*at).into(), id.into()];
-                found.push(match rests_for {
-                    RestsFor::EndOf(other) => {
-                        values.push(other.0.into());
-                        (WAKE_IF_ENDED, values)
-                    }
-                    RestsFor::Answered(asked) => {
-                        values.extend(asked.values());
-                        (WAKE_IF_DECIDED, values)
-                    }
-                    RestsFor::Turn(failed) => order::unless_behind(id, *at, *failed),
-                });
+                vec![match rests_for {
+                    RestsFor::EndOf(other) => wakes::if_ended(id, *at, *other),
+                    RestsFor::Answered(asked) => wakes::if_decided(id, *at, asked.values()),
+                    RestsFor::Turn(failed) => wakes::if_first(id, *at, *failed),
+                }]
             }
-            _ => {}
+            _ => Vec::new(),
         }
-        found
     }
 
     /// Changes one row, or none if the job is not held.
@@ -401,25 +394,6 @@ statements! {
         "address = COALESCE($5, address) ",
         "WHERE id = $6 AND epoch = $7 AND node_id = $8 AND incarnation = $9 AND era = $10 ",
         "AND state = 'running'",
-    );
-    /// The row is looked at whatever its state: on PostgreSQL that waits for whoever is letting the
-    /// job rest at this moment, and then sees that it rests.
-    WAKE = sql!(
-        "UPDATE jobs SET claim_at = CASE WHEN state = 'ready' AND claim_at > $1 AND EXISTS ",
-        "(SELECT 1 FROM job_steps WHERE job_steps.job = jobs.id AND job_steps.state = 'begun' ",
-        "AND job_steps.address = jobs.address) THEN $1 ELSE claim_at END WHERE id = $2",
-    );
-    /// Runs behind [`HAND_OVER`], which waits for whoever is waking the job at this moment.
-    WAKE_IF_ENDED = sql!(
-        "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' ",
-        "AND EXISTS (SELECT 1 FROM jobs AS other WHERE other.id = $3 ",
-        "AND other.state IN ('done', 'failed', 'cancelled'))",
-    );
-    /// As [`WAKE_IF_ENDED`], where whoever answers a question wakes the job.
-    WAKE_IF_DECIDED = sql!(
-        "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' ",
-        "AND EXISTS (SELECT 1 FROM job_approvals AS asked WHERE asked.job = $3 ",
-        "AND asked.address = $4 AND asked.life = $5 AND asked.decided_at IS NOT NULL)",
     );
     /// The epoch stays: the next claim raises it, and fences the process that held the job.
     RELEASE = sql!(
@@ -795,7 +769,8 @@ impl Tx {
 
     /// Lets a job go on that rests; of any other nothing changes.
     pub async fn wake_job(&mut self, id: JobId, now: Timestamp) -> Result<()> {
-        self.work.execute(WAKE, vec![now.into(), id.0.into()]).await.map(drop)
+        let (wake, values) = wakes::rested(id, now);
+        self.work.execute(wake, values).await.map(drop)
     }
 
     /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
@@ -804,7 +779,7 @@ impl Tx {
         let values = vec![now.into(), site.0.into(), id.0.into()];
         let cancelled = self.work.execute(CANCEL, values).await? > 0;
         if cancelled {
-            let (wake, values) = order::next(id.0, now);
+            let (wake, values) = wakes::next(id, now);
             self.work.execute(wake, values).await?;
         }
         Ok(cancelled)

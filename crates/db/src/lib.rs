@@ -42,6 +42,7 @@ mod sqlite;
 mod transfers;
 mod trash;
 mod tx;
+mod wakes;
 mod watches;
 
 use std::fmt;

@@ -2,42 +2,16 @@
 //! their events.
 //!
 //! No row says which is the next: a job that is claimed is admitted if none before it is left and
-//! none is admitted, and rests otherwise. What ends an admitted one wakes the next.
+//! none is admitted, and rests otherwise. What ends an admitted one wakes the next: `wakes.rs`.
 
-use entrepot_nouns::{BehindFailed, JobId, SiteId, Timestamp};
-use uuid::Uuid;
+use entrepot_nouns::{BehindFailed, JobId, SiteId};
 
 use crate::error::Result;
 use crate::jobs::{JobHold, held};
 use crate::lanes::LOCK_POSTGRES;
-use crate::sql::{Sql, Value, sql, statements};
+use crate::sql::{Value, sql, statements};
+use crate::wakes::{is_first, others, waits_for_failed};
 use crate::{Db, Dialect, Purpose};
-
-/// Jobs of the same order as the row of `jobs` that are left, and that it has to wait for: those
-/// that have failed only if `$failed`.
-macro_rules! others {
-    ($failed:literal) => {
-        concat!(
-            "FROM jobs AS other WHERE other.order_key = jobs.order_key AND other.id <> jobs.id ",
-            "AND other.state IN ('ready', 'running', 'failed') AND (other.state <> 'failed' OR ",
-            $failed,
-            ") ",
-        )
-    };
-}
-
-macro_rules! is_first {
-    ($failed:literal) => {
-        concat!(
-            "(jobs.order_key IS NULL OR NOT EXISTS (SELECT 1 ",
-            others!($failed),
-            "AND (other.ordered_at, other.event_id) < (jobs.ordered_at, jobs.event_id)) ",
-            "AND NOT EXISTS (SELECT 1 ",
-            others!($failed),
-            "AND other.admitted))",
-        )
-    };
-}
 
 statements! {
     ADMIT = sql!(
@@ -45,20 +19,6 @@ statements! {
         "AND incarnation = $4 AND era = $5 AND state = 'running' AND (admitted OR ",
         is_first!("$6"),
         ")",
-    );
-    /// Runs behind the statement that lets the job rest, as `WAKE_IF_ENDED` does.
-    WAKE_IF_FIRST = sql!(
-        "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' AND ",
-        is_first!("$3"),
-    );
-    /// The row is looked at whatever its state: on PostgreSQL that waits for whoever is letting the
-    /// job rest at this moment, and then sees that it rests.
-    NEXT = sql!(
-        "UPDATE jobs SET claim_at = CASE WHEN state = 'ready' AND NOT admitted ",
-        "AND claim_at > $1 THEN $1 ELSE claim_at END WHERE id = (SELECT other.id FROM jobs AS ended JOIN jobs AS other ",
-        "ON other.order_key = ended.order_key WHERE ended.id = $2 AND other.id <> ended.id ",
-        "AND other.state IN ('ready', 'running') ",
-        "ORDER BY other.ordered_at, other.event_id LIMIT 1)",
     );
     ORDER_KEY = sql!("SELECT order_key FROM jobs WHERE id = $1");
     AHEAD = sql!(
@@ -70,25 +30,6 @@ statements! {
         "OR (other.ordered_at, other.event_id) < (behind.ordered_at, behind.event_id)) ",
         "ORDER BY other.admitted DESC, other.ordered_at DESC, other.event_id DESC LIMIT 1",
     );
-}
-
-/// Lets the next job begin behind one that has ended.
-pub(crate) fn next(ended: Uuid, now: Timestamp) -> (Sql, Vec<Value>) {
-    (NEXT, vec![now.into(), ended.into()])
-}
-
-/// Lets a job begin that has just been laid to rest, if nothing of its order is before it any more.
-pub(crate) fn unless_behind(
-    rests: Uuid,
-    now: Timestamp,
-    failed: BehindFailed,
-) -> (Sql, Vec<Value>) {
-    (WAKE_IF_FIRST, vec![now.into(), rests.into(), waits_for_failed(failed)])
-}
-
-/// Whether jobs wait behind one that has failed.
-fn waits_for_failed(failed: BehindFailed) -> Value {
-    Value::Bool(failed == BehindFailed::Stop)
 }
 
 impl Db {

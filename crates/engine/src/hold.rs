@@ -3,13 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
-use entrepot_db::{DbError, JobChange, JobHold, JobWrite};
-use entrepot_nouns::{BehindFailed, Job};
+use entrepot_db::{DbError, HandOver, JobChange, JobHold, JobWrite, LaneKey, RestsFor};
+use entrepot_nouns::{Job, Order};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::Shared;
 use crate::backoff::Away;
+use crate::limits::REST_LONGEST;
+use crate::meters::Meters;
 use crate::step::StepError;
 
 /// A leased job. Every write for it carries `epoch`; after the lease is lost nothing is begun.
@@ -99,9 +101,25 @@ impl<'a> Hold<'a> {
         Err(self.lost())
     }
 
-    /// Whether the job may begin before those of its order that come behind it.
-    pub(crate) async fn admit(&self, failed: BehindFailed) -> Result<bool, StepError> {
-        self.insist(|| self.shared.db.admit_job(&self.key, failed)).await
+    /// Lets the job rest while others of its order are to end before it; an error then, for the
+    /// attempt ends here.
+    pub(crate) async fn in_order(&self, order: &Order, lane: &LaneKey) -> Result<(), StepError> {
+        let failed = order.failed;
+        if self.insist(|| self.shared.db.admit_job(&self.key, failed)).await? {
+            return Ok(());
+        }
+        let at = self.shared.recorder.env().now();
+        let due_at = Some(at.plus(REST_LONGEST));
+        let (lane, rests_for) = (lane.clone(), Some(RestsFor::Turn(failed)));
+        self.hand_over(HandOver { lane, at, due_at, passed: None, rests_for }).await
+    }
+
+    /// Gives the job back, to go on in another lane or later; always an error, for the attempt
+    /// ends here.
+    pub(crate) async fn hand_over(&self, over: HandOver) -> Result<(), StepError> {
+        self.write(JobChange::HandOver(over)).await?;
+        Meters::add(&self.shared.meters.jobs_handed_over, 1);
+        Err(StepError::HandedOver)
     }
 
     async fn once(&self, change: JobChange) -> Result<bool, DbError> {

@@ -153,7 +153,7 @@ async fn attempt(
     };
     // One that has begun has been admitted.
     if let (Some(order), Some(_), None) = (&rule.noun.order, &job.order, &job.at) {
-        rest::in_order(shared, hold, order, place.lane()).await?;
+        hold.in_order(order, place.lane()).await?;
     }
     let progress = if job.epoch > 1 {
         let records = hold.insist(|| shared.db.job_steps(job.id)).await?;

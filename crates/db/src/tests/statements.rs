@@ -25,6 +25,7 @@ fn common() -> Vec<Sql> {
         crate::job_steps::ALL,
         crate::lanes::ALL,
         crate::order::ALL,
+        crate::wakes::ALL,
         crate::nodes::ALL,
         crate::references::ALL,
         crate::codes::ALL,

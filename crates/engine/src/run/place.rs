@@ -4,8 +4,8 @@ use entrepot_db::{HandOver, JobChange, LaneKey, PassedStep};
 use entrepot_nouns::rule::Step;
 use entrepot_nouns::{JobLane, StepAddress};
 
+use super::Run;
 use super::branch_places::{BranchPlaces, Entry, RunPlace, Wanted};
-use super::{Run, rest};
 use crate::step::StepError;
 
 impl Run<'_> {
@@ -128,7 +128,7 @@ impl Run<'_> {
 
     /// Lets the job wait for a place, or as a step says; always an error, for its steps end here.
     pub(super) async fn hand_over(&self, over: HandOver) -> Result<(), StepError> {
-        rest::hand_over(self.shared, self.hold, over).await
+        self.hold.hand_over(over).await
     }
 }
 

@@ -3,49 +3,12 @@
 //! transaction; that it also looks by itself, ever more seldom, is for a wake-up that was lost with
 //! the database that had it.
 
-use entrepot_db::{HandOver, JobChange, LaneKey, RestsFor};
-use entrepot_nouns::{JobStep, Order, StepState, Timestamp};
+use entrepot_db::{HandOver, JobChange, RestsFor};
+use entrepot_nouns::{JobStep, StepState, Timestamp};
 
 use super::Run;
-use crate::Shared;
-use crate::hold::Hold;
 use crate::limits::{REST_FIRST, REST_LONGEST};
-use crate::meters::Meters;
 use crate::step::StepError;
-
-/// Lets the job rest while others of its order are to end before it; an error then, for the attempt
-/// ends here.
-pub(super) async fn in_order(
-    shared: &Shared,
-    hold: &Hold<'_>,
-    order: &Order,
-    lane: &LaneKey,
-) -> Result<(), StepError> {
-    if hold.admit(order.failed).await? {
-        return Ok(());
-    }
-    let at = shared.recorder.env().now();
-    let over = HandOver {
-        lane: lane.clone(),
-        at,
-        due_at: Some(at.plus(REST_LONGEST)),
-        passed: None,
-        rests_for: Some(RestsFor::Turn(order.failed)),
-    };
-    hand_over(shared, hold, over).await
-}
-
-/// Gives the job back, to go on in another lane or later; always an error, for the attempt ends
-/// here.
-pub(super) async fn hand_over(
-    shared: &Shared,
-    hold: &Hold<'_>,
-    over: HandOver,
-) -> Result<(), StepError> {
-    hold.write(JobChange::HandOver(over)).await?;
-    Meters::add(&shared.meters.jobs_handed_over, 1);
-    Err(StepError::HandedOver)
-}
 
 impl Run<'_> {
     /// Lets the job rest at the step under way, no longer than until `latest`; always an error, for
