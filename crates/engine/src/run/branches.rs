@@ -29,6 +29,7 @@ struct Branch<'b> {
     walk: Walk<'b>,
     /// The `parallel`: what follows behind its last step.
     parallel: &'b StepAddress,
+    need: ParallelNeed,
 }
 
 /// What became of a branch.
@@ -49,22 +50,28 @@ struct FailedStep {
 }
 
 impl BranchEnd {
-    /// Whether it failed as a step does.
     fn has_failed(&self) -> bool {
-        matches!(self.outcome, Err(StepError::Transient { .. } | StepError::Permanent { .. }))
+        self.outcome.as_ref().is_err_and(is_failure)
     }
 
     /// Whether the attempt is over with it: the lease was lost, or the engine stops.
     fn is_gone(&self) -> bool {
-        !(self.outcome.is_ok() || self.has_failed() || self.outcome == Err(StepError::Decided))
+        let goes_on = |error: &StepError| is_failure(error) || *error == StepError::Decided;
+        self.outcome.as_ref().is_err_and(|error| !goes_on(error))
     }
+}
 
-    /// Whether the others are to begin nothing more.
-    fn decides(&self, need: ParallelNeed) -> bool {
-        match need {
-            ParallelNeed::All => self.has_failed() || self.is_gone(),
-            ParallelNeed::Any => self.outcome.is_ok() || self.is_gone(),
-        }
+/// Whether it is an error of a step.
+fn is_failure(error: &StepError) -> bool {
+    matches!(error, StepError::Transient { .. } | StepError::Permanent { .. })
+}
+
+/// Whether the other branches are to begin nothing more when one ends so.
+fn is_decided(outcome: &Result<(), StepError>, need: ParallelNeed) -> bool {
+    match (outcome, need) {
+        (Ok(()), need) => need == ParallelNeed::Any,
+        (Err(error), need) if is_failure(error) => need == ParallelNeed::All,
+        (Err(error), _) => *error != StepError::Decided,
     }
 }
 
@@ -132,16 +139,14 @@ impl<'a> Run<'a> {
         for (number, (at, steps)) in open.iter().enumerate() {
             let run = self.branch(RunPlace::Branch(&places, number), steps, at);
             let walk = Walk { list: fork.list, at, above: Some(fork.top) };
-            let branch = Branch { run, places: &places, number, steps, walk, parallel };
+            let branch =
+                Branch { run, places: &places, number, steps, walk, parallel, need: fork.need };
             under_way.push(branch.run());
         }
         let mut ends = Vec::new();
         while let Some(end) = under_way.next().await {
             if end.outcome == Err(StepError::Dropped) {
                 return Err(StepError::Dropped);
-            }
-            if end.decides(fork.need) {
-                places.decide();
             }
             ends.push(end);
         }
@@ -229,8 +234,12 @@ impl<'a> Run<'a> {
 
 impl Branch<'_> {
     async fn run(self) -> BranchEnd {
-        let Branch { mut run, places, number, steps, walk, parallel } = self;
+        let Branch { mut run, places, number, steps, walk, parallel, need } = self;
         let walked = run.walk(steps, walk).await.map(drop);
+        // Before its place is free: else those that wait for it would have the job wait too.
+        if is_decided(&walked, need) {
+            places.decide();
+        }
         places.end(number);
         let top = walk.above.unwrap_or_default();
         let mut failed = None;

@@ -1,5 +1,6 @@
 //! Lists of steps that run at the same time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,6 +157,8 @@ async fn a_crash_at_any_point_goes_on_in_each_branch_where_it_was() {
         assert_eq!(partners.world.events("file.delivered").await.len(), 6, "{at}");
         let records = partners.world.db.job_steps(job.id).await.unwrap();
         assert!(records.iter().all(|step| step.state == StepState::Done), "{at}: {records:?}");
+        let known: BTreeSet<_> = records.iter().map(|step| &step.address).collect();
+        assert_eq!(known.len(), records.len(), "{at}: a step ran again: {records:?}");
         partners.world.kill().await;
     })
     .await;
@@ -242,11 +245,12 @@ async fn the_first_branch_that_is_through_ends_the_others_at_their_next_step() {
     let mut partners = Partners::new(855, &doing(steps)).await;
     partners.world.options.lease = HOUR;
     slow(&partners.a, StoreCall::Sync, 1, Duration::from_secs(300));
+    partners.c.fail(Some(StoreCall::Publish), 1, Fault::Io);
     partners.world.start();
     let event = partners.world.upload("/in/f", b"four").await;
     let job = partners.done(&event).await;
-    assert_eq!(job.attempts, 1, "a branch that failed counts for nothing");
-    // The first was in the midst of a step, and ends it.
+    assert_eq!(job.attempts, 2, "the step behind them failed once");
+    // The first was in the midst of a step, and ends it; the second attempt leaves it there.
     assert_eq!(partners.names().await, [["1"], ["1"], ["f"]]);
 }
 
@@ -267,6 +271,10 @@ async fn any_fails_if_all_do_and_tries_all_of_them_again() {
         store.fail(Some(StoreCall::Publish), 1, Fault::Io);
     }
     partners.b.fail(Some(StoreCall::Publish), 2, Fault::Io);
+    // So long that each of them has its place before another one fails.
+    for store in [&partners.a, &partners.b] {
+        slow(store, StoreCall::Sync, 1, Duration::from_secs(20));
+    }
     partners.world.start();
     let event = partners.world.upload("/in/f", b"four").await;
     let job = partners.done(&event).await;
