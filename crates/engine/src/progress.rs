@@ -20,6 +20,8 @@ pub(crate) struct Progress {
     /// Steps that were begun under the last lease that came to them, and of which nothing is known
     /// since, or at which the job rests; and when.
     pub(crate) begun: HashMap<StepAddress, Timestamp>,
+    /// How often each step failed in this life of the job.
+    failures: HashMap<StepAddress, u32>,
     /// What attempts of steps left that failed, also in earlier lives of the job.
     pub(crate) left_by_failed: HashMap<StepAddress, Json>,
 }
@@ -139,6 +141,10 @@ impl Progress {
                 continue;
             }
             progress.begun.remove(&record.address);
+            if lives && record.state == StepState::Failed {
+                let failures = progress.failures.entry(record.address.clone()).or_default();
+                *failures = failures.saturating_add(1);
+            }
             if let (StepState::Failed, Some(left)) = (record.state, &record.result) {
                 progress.left_by_failed.insert(record.address.clone(), left.clone());
             }
@@ -164,6 +170,11 @@ impl Progress {
     /// The job has gone past this step.
     pub(crate) fn passed(&self, address: &StepAddress) -> Option<&Passed> {
         self.passed.get(address)
+    }
+
+    /// The steps that failed in this life of the job, each in its turns, and how often.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (&StepAddress, u32)> {
+        self.failures.iter().map(|(address, count)| (address, *count))
     }
 
     /// The job has gone past some step.
@@ -228,6 +239,7 @@ impl Progress {
             passed: passed.collect(),
             failed: self.failed.clone(),
             begun: self.begun.clone(),
+            failures: self.failures.clone(),
             left_by_failed: self.left_by_failed.clone(),
         }
     }

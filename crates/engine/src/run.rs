@@ -9,6 +9,7 @@ mod branches;
 mod place;
 mod reach;
 mod rest;
+mod tries;
 mod walk;
 mod watched;
 
@@ -39,7 +40,7 @@ use crate::progress::Progress;
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
-use crate::{Shared, backoff, rules};
+use crate::{Shared, rules};
 use branch_places::RunPlace;
 
 /// One attempt under way.
@@ -375,7 +376,7 @@ impl Run<'_> {
             return self.give_up(error).await;
         }
         let most = self.rule.noun.retry.attempts;
-        if self.job.attempts > most.saturating_add(LEASES_OVER) {
+        if self.attempts_of_rule() > most.saturating_add(LEASES_OVER) {
             let text = format!("EP0813: {} leases ended without an answer", self.job.attempts);
             return self.give_up(text).await;
         }
@@ -389,7 +390,7 @@ impl Run<'_> {
         };
         match walked {
             Ok(()) => self.finish().await,
-            Err(StepError::Transient { code, text }) if self.job.attempts < most => {
+            Err(StepError::Transient { code, text }) if self.tries().are_left() => {
                 self.retry(format!("{code}: {text}")).await
             }
             Err(error) if self.is_over(&error) => self.over(&error).await,
@@ -438,16 +439,18 @@ impl Run<'_> {
         step: &Step,
         key: &StepKey,
     ) -> Result<(StepState, Option<String>), StepError> {
-        let is_last = self.job.attempts >= self.rule.noun.retry.attempts;
-        match (self.tried(step, key).await, step.on_error) {
-            (Ok(state), _) => Ok((state, None)),
-            (Err(error @ StepError::Permanent { .. }), OnError::Continue) => {
+        let error = match self.tried(step, key).await {
+            Ok(state) => return Ok((state, None)),
+            Err(StepError::Transient { code, text }) if !self.tries().are_left() => {
+                StepError::Permanent { code, text }
+            }
+            Err(error) => error,
+        };
+        match (error, step.on_error) {
+            (error @ StepError::Permanent { .. }, OnError::Continue) => {
                 Ok((StepState::Ignored, Some(error.to_string())))
             }
-            (Err(error @ StepError::Transient { .. }), OnError::Continue) if is_last => {
-                Ok((StepState::Ignored, Some(error.to_string())))
-            }
-            (Err(error), _) => Err(error),
+            (error, _) => Err(error),
         }
     }
 
@@ -602,10 +605,8 @@ impl Run<'_> {
         let error: String = error.chars().take(ERROR_CHARACTERS).collect();
         let env = self.shared.recorder.env();
         let (rule, attempts) = (self.job.rule.clone(), self.job.attempts);
-        let retry = &self.rule.noun.retry;
         let asked = self.asked_to_wait.unwrap_or_default();
-        let asked = asked.min(Duration::from_secs(u64::from(retry.longest_delay_seconds)));
-        let due_at = env.now().plus(backoff::after_attempt(retry, attempts, env).max(asked));
+        let due_at = env.now().plus(self.tries().pause(asked, env));
         tracing::warn!(code = "EP0805", rule = rule.as_str(), attempts, error, "a job will retry");
         let fact = Fact::JobRetrying { rule, attempts, error: error.clone(), due_at };
         let lease = u32::try_from(self.job.epoch).unwrap_or(u32::MAX);

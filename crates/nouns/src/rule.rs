@@ -281,6 +281,22 @@ impl Rule {
         Err(("timeout", elsewhere))
     }
 
+    fn check_retry(&self, place: &StepPlace<'_>) -> Result<(), StepFlaw> {
+        let Some(retry) = place.step.retry else { return Ok(()) };
+        let why = match &place.step.spec {
+            _ if self.is_waited_for() => "a client waits for this rule: each step runs once",
+            _ if place.field.starts_with("else.") => "steps of 'else' are tried once",
+            StepSpec::If(_) | StepSpec::Each(_) | StepSpec::Parallel(_) => {
+                "say it of the steps inside it"
+            }
+            StepSpec::Call(_) => "the other rule has its own",
+            spec if spec.ends_alike() => "it ends in the same way however often it runs",
+            _ if retry.attempts == 0 => "'attempts' is at least 1",
+            _ => return Ok(()),
+        };
+        Err(("retry", why))
+    }
+
     fn check_steps(&self) -> Result<(), FieldError> {
         let waited = self.is_waited_for();
         if waited && !(self.otherwise.is_empty() && self.run_as.is_none()) {
@@ -296,6 +312,7 @@ impl Rule {
                 return Err(FieldError::new(place.field, text));
             }
             let common = self.check_timeout(step).and_then(|()| check_on_error(step));
+            let common = common.and_then(|()| self.check_retry(&place));
             let checked = match &step.spec {
                 _ if common.is_err() => common,
                 spec if step.after_crash != AfterCrash::Run && (waited || !spec.is_unkeyed()) => {

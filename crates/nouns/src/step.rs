@@ -21,6 +21,7 @@ use crate::endpoint::EndpointUse;
 use crate::name::Name;
 use crate::path::VPath;
 use crate::period::Period;
+use crate::rule::Retry;
 
 pub use change::{
     ChecksumAlgorithm, ChecksumSpec, DecryptSpec, EncryptSpec, ExtractSpec, GzipSpec, PackedFormat,
@@ -50,6 +51,10 @@ pub struct Step {
     /// recorded; unset: always.
     #[serde(rename = "if", default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// How often and how long this step is tried, in place of the rule's `retry`. Its failures do
+    /// not count for the other steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// What becomes of the job if the step fails for good, or with the last attempt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnError,
@@ -96,7 +101,8 @@ pub enum AfterCrash {
 impl From<StepSpec> for Step {
     fn from(spec: StepSpec) -> Self {
         let (on_error, after_crash) = (OnError::default(), AfterCrash::default());
-        Step { name: None, condition: None, on_error, timeout: None, after_crash, spec }
+        let (name, condition, retry, timeout) = (None, None, None, None);
+        Step { name, condition, retry, on_error, timeout, after_crash, spec }
     }
 }
 
@@ -143,11 +149,11 @@ impl<'de> Visitor<'de> for StepVisitor {
             let words = StepSpec::WORDS.join(", ");
             A::Error::custom(format!("a step needs a word that says what it does: {words}"))
         };
-        let StepKeys { name, condition, on_error, timeout, after_crash } = common;
+        let StepKeys { name, condition, retry, on_error, timeout, after_crash } = common;
         let on_error = on_error.unwrap_or_default();
         let after_crash = after_crash.unwrap_or_default();
         let spec = spec.ok_or_else(none)?;
-        Ok(Step { name, condition, on_error, timeout, after_crash, spec })
+        Ok(Step { name, condition, retry, on_error, timeout, after_crash, spec })
     }
 }
 
@@ -156,6 +162,7 @@ impl<'de> Visitor<'de> for StepVisitor {
 struct StepKeys {
     name: Option<Name>,
     condition: Option<String>,
+    retry: Option<Retry>,
     on_error: Option<OnError>,
     timeout: Option<Period>,
     after_crash: Option<AfterCrash>,
@@ -186,6 +193,7 @@ impl StepKeys {
         let twice = |key: &'static str| Err(A::Error::duplicate_field(key));
         match key {
             "name" if self.name.is_some() => return twice("name"),
+            "retry" if self.retry.is_some() => return twice("retry"),
             "on_error" if self.on_error.is_some() => return twice("on_error"),
             "timeout" if self.timeout.is_some() => return twice("timeout"),
             "after_crash" if self.after_crash.is_some() => return twice("after_crash"),
@@ -199,6 +207,7 @@ impl StepKeys {
                     return branch.map(Taken::Branch).map_err(A::Error::custom);
                 }
             },
+            "retry" => self.retry = map.next_value()?,
             "on_error" => self.on_error = Some(map.next_value()?),
             "timeout" => self.timeout = map.next_value()?,
             "after_crash" => self.after_crash = Some(map.next_value()?),
@@ -226,7 +235,7 @@ macro_rules! steps {
             pub const WORDS: &'static [&'static str] = &[$($word),*];
             /// Every key that a step may have.
             const KEYS: &'static [&'static str] =
-                &[$($word,)* "name", "if", "on_error", "timeout", "after_crash"];
+                &[$($word,)* "name", "if", "retry", "on_error", "timeout", "after_crash"];
 
             /// The word of this one.
             pub fn word(&self) -> &'static str {
@@ -434,6 +443,19 @@ impl StepSpec {
     /// Whether nobody but the other side knows, after a crash, if it did what it does.
     pub fn is_unkeyed(&self) -> bool {
         matches!(self, StepSpec::Exec(_) | StepSpec::Http(_))
+    }
+
+    /// Whether it depends on nothing that may be different at the next try.
+    pub(crate) fn ends_alike(&self) -> bool {
+        matches!(
+            self,
+            StepSpec::Set(_)
+                | StepSpec::Check(_)
+                | StepSpec::Stop(_)
+                | StepSpec::Wait(_)
+                | StepSpec::Approve(_)
+                | StepSpec::Refuse(_)
+        )
     }
 
     /// Whether the end of the job changes something where the step took its file from.

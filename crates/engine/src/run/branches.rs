@@ -50,10 +50,6 @@ struct FailedStep {
 }
 
 impl BranchEnd {
-    fn has_failed(&self) -> bool {
-        self.outcome.as_ref().is_err_and(is_failure)
-    }
-
     /// Whether the attempt is over with it: the lease was lost, or the engine stops.
     fn is_gone(&self) -> bool {
         let goes_on = |error: &StepError| is_failure(error) || *error == StepError::Decided;
@@ -75,20 +71,18 @@ fn is_decided(outcome: &Result<(), StepError>, need: ParallelNeed) -> bool {
     }
 }
 
-/// The branch by which the whole fails, if one does. Of `any` one that may pass comes before one
-/// that will not: all are tried again.
+/// The branch by which the whole fails, if one does. Of `all` one that will not pass comes before
+/// one that may, for trying the others again brings nothing; of `any` it is the other way round.
 fn failing(ends: &[BranchEnd], need: ParallelNeed) -> Option<usize> {
     if let Some(gone) = ends.iter().position(BranchEnd::is_gone) {
         return Some(gone);
     }
-    let first = ends.iter().position(BranchEnd::has_failed);
+    let passes = |end: &BranchEnd| matches!(end.outcome, Err(StepError::Transient { .. }));
+    let lasts = |end: &BranchEnd| matches!(end.outcome, Err(StepError::Permanent { .. }));
     match need {
-        ParallelNeed::All => first,
         ParallelNeed::Any if ends.iter().any(|end| end.outcome.is_ok()) => None,
-        ParallelNeed::Any => {
-            let passes = |end: &BranchEnd| matches!(end.outcome, Err(StepError::Transient { .. }));
-            ends.iter().position(passes).or(first)
-        }
+        ParallelNeed::Any => ends.iter().position(passes).or(ends.iter().position(lasts)),
+        ParallelNeed::All => ends.iter().position(lasts).or(ends.iter().position(passes)),
     }
 }
 

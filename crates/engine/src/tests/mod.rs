@@ -24,6 +24,7 @@ mod session_files;
 mod stops;
 mod talk;
 mod thresholds;
+mod tries;
 mod turns;
 mod versions;
 mod watches;

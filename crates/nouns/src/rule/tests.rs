@@ -131,6 +131,35 @@ fn a_job_moves_only_to_a_document_that_has_what_it_did() {
 }
 
 #[test]
+fn only_a_step_that_may_pass_has_a_retry_of_its_own() {
+    let event = json!({"event": "file.uploaded"});
+    let retry = json!({"attempts": 3});
+    let with = |mut step: serde_json::Value, retry: &serde_json::Value| {
+        step["retry"] = retry.clone();
+        step
+    };
+    let deliver = || json!({"deliver": {"endpoint": "e"}});
+    assert_eq!(field(&event, &json!([with(deliver(), &retry)])), Ok(()));
+    let inside = json!([{"parallel": {"do": [[with(deliver(), &retry)], [deliver()]]}}]);
+    assert_eq!(field(&event, &inside), Ok(()));
+    let check = || json!({"check": {"that": "true", "message": "m"}});
+    for (when, step) in [
+        (&event, with(deliver(), &json!({"attempts": 0}))),
+        (&event, with(check(), &retry)),
+        (&event, with(json!({"if": {"when": "true", "then": [deliver()]}}), &retry)),
+        (&event, with(json!({"each": {"in": "[1]", "do": [deliver()]}}), &retry)),
+        (&event, with(json!({"parallel": {"do": [[deliver()], [deliver()]]}}), &retry)),
+        (&event, with(json!({"call": {"rule": "other"}}), &retry)),
+        (&json!({"before": ["ftp STOR"]}), with(json!({"exec": {"argv": ["/bin/true"]}}), &retry)),
+    ] {
+        assert_eq!(field(when, &json!([step])), Err("do.0.retry".to_owned()), "{step}");
+    }
+    let mut rule = doing(&json!([deliver()]));
+    rule.otherwise = vec![serde_json::from_value(with(deliver(), &retry)).unwrap()];
+    assert_eq!(rule.check().unwrap_err().field, "else.0.retry");
+}
+
+#[test]
 fn a_step_has_one_word_and_may_have_a_name() {
     let step = |text: &str| serde_json::from_str::<Step>(text).map_err(|e| e.to_string());
     let named = step(r#"{"delete": {}, "name": "gone"}"#).unwrap();
