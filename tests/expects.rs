@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use entrepot_nouns::Timestamp;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::server::Node;
 use serde_json::Value;
@@ -124,7 +125,7 @@ fn a_file_that_does_not_come_is_told_and_so_is_that_it_comes_late() -> Result<()
 }
 
 #[test]
-fn the_rule_of_the_page_is_taken_and_waits_for_its_first_window() -> Result<()> {
+fn the_rules_of_the_pages_are_taken_and_wait_for_their_first_window() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     Login::create(&node, "acme")?;
     node.start()?;
@@ -132,11 +133,49 @@ fn the_rule_of_the_page_is_taken_and_waits_for_its_first_window() -> Result<()> 
     let page = include_str!("../docs/howto/notice-a-missing-file.md");
     let rule = blocks(page, "yaml").concat();
     apply(&node, &format!("endpoint: {{name: post, target: {target}}}\n---\n{rule}"))?;
+    let days = include_str!("../docs/howto/keep-to-working-days.md");
+    apply(&node, &blocks(days, "yaml").join("---\n"))?;
     let told = node.cli(&["event", "list", "--kind", "expected.missed"])?;
     ensure!(!told.contains("payments-missing"), "{told}");
     let run = node.cli(&["rule", "dry-run", "payments-missing"])?;
     ensure!(run.contains("expected.missed"), "{run}");
     node.stop()
+}
+
+#[test]
+fn the_holidays_of_a_file_are_days_on_which_nothing_is_missed() -> Result<()> {
+    let mut expecting = Expecting::start()?;
+    let node = &expecting.node;
+    let holiday = Timestamp(expecting.midnight * 1_000_000).to_string()[..10].to_owned();
+    let file = node.scratch().join("holidays.ics");
+    let event = |fields: &str| format!("BEGIN:VEVENT\r\n{fields}\r\nEND:VEVENT\r\n");
+    let events = [
+        event(&format!("SUMMARY:Day off\r\nDTSTART;VALUE=DATE:{}", holiday.replace('-', ""))),
+        event("SUMMARY:Party\r\nDTSTART:20260403T170000Z"),
+        event("SUMMARY:New year\r\nDTSTART;VALUE=DATE:20200101\r\nRRULE:FREQ=YEARLY"),
+    ];
+    let events = events.concat();
+    std::fs::write(&file, format!("BEGIN:VCALENDAR\r\n{events}END:VCALENDAR\r\n"))?;
+    let import = ["import", "calendar", text(&file)?, "--policy", "bank"];
+    let dry = node.cli(&[&import[..], &["--dry-run"]].concat())?;
+    ensure!(dry.contains("would get 2 days off") && dry.contains("Party"), "{dry}");
+    ensure!(node.cli(&["policy", "show", "bank"]).is_err(), "a dry run made it");
+    node.cli(&import)?;
+    let policy = node.json(&["policy", "show", "bank"])?;
+    let except = policy.pointer("/noun/policy/calendar/except").context("no calendar")?;
+    ensure!(*except == serde_json::json!(["01-01", holiday]), "{policy}");
+    let again = node.cli(&import)?;
+    ensure!(again.contains("has them all"), "{again}");
+    let rule = expecting.book.fill(&RULE.replace("warn: 30m", "calendar: bank"))?;
+    apply(node, &rule)?;
+    expecting.clock_shows(0, 20 * HOUR)?;
+    expecting.clock_shows(1, 19 * HOUR)?;
+    let missed = expecting.told("expected.missed", 1)?;
+    let begins = missed[0]["begins"].as_str().context("no begin")?;
+    ensure!(begins[..10] > *holiday.as_str(), "{missed:?}");
+    let gone = expecting.node.cli(&["policy", "change", "bank", "calendar=null"]);
+    ensure!(gone.is_err_and(|error| error.to_string().contains("no calendar")), "it was taken");
+    expecting.node.stop()
 }
 
 #[test]

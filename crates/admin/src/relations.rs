@@ -171,6 +171,9 @@ impl<'a> Relations<'a> {
                 }
             }
         }
+        if let Some(problem) = self.unfit_calendar(&rule.when) {
+            return Some(problem);
+        }
         if let When::Hook(hook) = &rule.when {
             for (at, name) in hook.keys.iter().enumerate() {
                 if self.key(name).is_some_and(|key| key.key_type != KeyType::WebHook) {
@@ -182,6 +185,22 @@ impl<'a> Relations<'a> {
         let account = self.account(rule.run_as.as_ref()?)?;
         let problem = format!("'{}' is a group or a link, and cannot act", account.name);
         (is_group(account) || is_link(account)).then(|| ("as".to_owned(), problem))
+    }
+
+    /// Why a rule cannot take its days from the policy that it names, if so: the field and a
+    /// sentence.
+    fn unfit_calendar(&self, when: &When) -> Option<(String, String)> {
+        let (field, name) = match when {
+            When::Cron(cron) => ("when.cron.calendar", cron.calendar.as_ref()?),
+            When::Expect(expect) => ("when.expect.calendar", expect.calendar.as_ref()?),
+            _ => return None,
+        };
+        let Some(AnyNoun::Policy(policy)) = self.nouns.get(&NounKey::new(Kind::Policy, name))
+        else {
+            return None;
+        };
+        let problem = || format!("policy '{name}' has no calendar: give it 'calendar'");
+        policy.calendar.is_none().then(|| (field.to_owned(), problem()))
     }
 
     /// Why an endpoint is not for this use, if so.

@@ -73,6 +73,12 @@ impl Part<'_> {
             (AnyNoun::Account(account), _) => self.add_groups(account.groups.clone()).await?,
             // What uses it may need it as it was.
             (AnyNoun::Key(_) | AnyNoun::Rule(_), Some(_)) => return self.add_users(&key).await,
+            // Rules may take their days from it.
+            (AnyNoun::Policy(new), Some(AnyNoun::Policy(old)))
+                if old.calendar.is_some() && new.calendar.is_none() =>
+            {
+                return self.add_users(&key).await;
+            }
             (AnyNoun::Mount(mount), _) => {
                 // Two mounts of an account may not have the same path.
                 let owner = std::slice::from_ref(&mount.account);

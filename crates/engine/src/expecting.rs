@@ -29,14 +29,16 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backoff::Looks;
+use crate::calendars::Calendars;
 use crate::ids;
 use crate::limits::{
     EXPECT_BACK, EXPECT_BATCH, EXPECT_DEAD_WAIT, EXPECT_KEPT, EXPECT_LOOK, EXPECT_MARGIN,
     EXPECT_SWEEP, EXPECT_UNTOLD,
 };
 use crate::membership::Membership;
+use crate::schedule;
 use judgement::{Demand, Judged, Moment};
-use windows::Windows;
+use windows::{Window, Windows};
 
 pub(crate) use arrivals::{CameFile, CameTo, Expectations};
 
@@ -54,7 +56,7 @@ pub(crate) struct ExpecterParts {
 /// # Errors
 /// The field of the rule, and why.
 pub(crate) fn check(expect: &Expect) -> Result<(), FieldError> {
-    Windows::of(expect).map(drop)
+    schedule::zone(&expect.zone, "when.expect.zone").map(drop)
 }
 
 /// Judges windows until `stop`.
@@ -157,13 +159,16 @@ impl Expecter {
         }
         let (mut wanted, mut entries) = (Vec::new(), HashMap::new());
         for site in db.sites().await? {
-            let rules = db.list::<Rule>(SiteId(site.id)).await?;
+            let site = SiteId(site.id);
+            let rules = db.list::<Rule>(site).await?;
+            let calendars = Calendars::of_site(&db, site).await?;
             for rule in rules.iter().filter(|rule| rule.noun.enabled) {
                 let When::Expect(expect) = &rule.noun.when else { continue };
                 let (terms, since) = (ids::terms(rule.id, expect), rule.changed_at);
                 wanted.push(Expectation { rule: rule.id, terms, since });
                 let known = self.entries.remove(&rule.id).filter(|known| known.terms == terms);
-                entries.extend(entry(rule, expect, known).map(|entry| (rule.id, entry)));
+                let windows = Windows::of(expect, &calendars);
+                entries.extend(entry(rule, windows, known).map(|entry| (rule.id, entry)));
             }
         }
         // What is left of the entries before is not needed any more.
@@ -277,8 +282,11 @@ impl Entry {
         now: Timestamp,
     ) -> (Vec<Candidate>, Vec<ExpectedWindow>) {
         let oldest = now.minus(EXPECT_BACK);
-        let is_ours =
-            |window: &ExpectedWindow| window.terms == self.terms && window.begins >= self.since;
+        let is_ours = |window: &ExpectedWindow| {
+            let is_of_terms = window.terms == self.terms && window.begins >= self.since;
+            // Also one of which something is known may have come to begin on a holiday.
+            is_of_terms && self.windows.has_day_of(window.begins)
+        };
         let (ours, others): (Vec<_>, Vec<_>) = known.into_iter().partition(is_ours);
         let begins: HashSet<Timestamp> = ours.iter().map(|window| window.begins).collect();
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -287,7 +295,10 @@ impl Entry {
             candidates.push(Candidate { window, is_known: true, judged });
         }
         let all = self.windows.between(oldest, now).into_iter();
-        let new = all.filter(|it| it.begins >= self.since && !begins.contains(&it.begins));
+        // A day that was a holiday until it was over had no files to wait for.
+        let judged_from = self.windows.judged_from();
+        let is_new = |it: &Window| it.begins >= self.since && it.ends > judged_from;
+        let new = all.filter(|it| is_new(it) && !begins.contains(&it.begins));
         candidates.extend(new.map(|it| {
             let window = ExpectedWindow {
                 rule,
@@ -317,10 +328,14 @@ impl Entry {
 }
 
 /// What a rule expects, if that can be used; `known` is the entry that it had.
-fn entry(rule: &Stored<Rule>, expect: &Expect, known: Option<Entry>) -> Option<Entry> {
+fn entry(
+    rule: &Stored<Rule>,
+    windows: Result<Windows, FieldError>,
+    known: Option<Entry>,
+) -> Option<Entry> {
+    let When::Expect(expect) = &rule.noun.when else { return None };
     let demand = Demand::of(expect);
-    let due = known.as_ref().filter(|known| known.demand == demand).map(|known| known.due);
-    let windows = match known.map_or_else(|| Windows::of(expect), |known| Ok(known.windows)) {
+    let windows = match windows {
         Ok(windows) => windows,
         Err(error) => {
             let rule = rule.noun.name.as_str();
@@ -328,6 +343,8 @@ fn entry(rule: &Stored<Rule>, expect: &Expect, known: Option<Entry>) -> Option<E
             return None;
         }
     };
+    let known = known.filter(|known| known.demand == demand && known.windows == windows);
+    let due = known.map(|known| known.due);
     Some(Entry {
         site: rule.site,
         name: rule.noun.name.clone(),

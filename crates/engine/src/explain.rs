@@ -251,9 +251,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::calendars::Calendars;
     use crate::fixture::uploaded;
     use crate::meters::Meters;
-    use crate::rules::Rules;
+    use crate::rules::{RuleSite, Rules};
 
     const NORTH: SiteId = SiteId(Uuid::from_u128(77));
 
@@ -429,7 +430,8 @@ mod tests {
     #[test]
     fn what_is_explained_is_what_happens() {
         let (rules, events) = (rules(), events());
-        let sites = HashMap::from([(SiteId::MAIN, "main".to_owned()), (NORTH, "north".to_owned())]);
+        let site = |name: &str| RuleSite { name: name.to_owned(), calendars: Calendars::default() };
+        let sites = HashMap::from([(SiteId::MAIN, site("main")), (NORTH, site("north"))]);
         let running = Rules::compiled(1, sites, rules.clone());
         let mut seen = HashMap::new();
         for event in &events {

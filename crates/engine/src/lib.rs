@@ -22,6 +22,7 @@
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
 mod backoff;
+mod calendars;
 mod check;
 mod condition;
 mod dry_run;

@@ -12,12 +12,13 @@ use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{StepSpec, When};
 use entrepot_nouns::{
-    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, ReplayId, Rule, RuleVersion, Site,
+    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, ReplayId, Rule, RuleVersion,
     SiteId, Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
 use uuid::Uuid;
 
+use crate::calendars::Calendars;
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::expecting::{CameFile, CameTo, Expectations};
 use crate::ids;
@@ -34,7 +35,7 @@ pub(crate) struct Compiled {
 /// The enabled rules of one revision of the configuration.
 pub(crate) struct Rules {
     revision: i64,
-    sites: HashMap<SiteId, String>,
+    sites: HashMap<SiteId, RuleSite>,
     /// By site and kind of event.
     starts: Starts,
     /// Those that expect files.
@@ -49,6 +50,13 @@ pub(crate) struct Rules {
     pub(crate) hooks: Vec<Hook>,
     /// What they ask this node to start.
     pub(crate) programs: Vec<(SiteId, Name, String)>,
+}
+
+/// What rules need to know of their site.
+#[derive(Debug)]
+pub(crate) struct RuleSite {
+    pub(crate) name: String,
+    pub(crate) calendars: Calendars,
 }
 
 /// The rules could not be read; no event may pass until they are.
@@ -98,7 +106,8 @@ impl Rules {
         for site in db.sites().await? {
             let id = SiteId(site.id);
             rules.extend(db.list::<Rule>(id).await?);
-            sites.insert(id, site_name(&site));
+            let (name, calendars) = (site.noun.name.to_string(), Calendars::of_site(db, id).await?);
+            sites.insert(id, RuleSite { name, calendars });
         }
         // Parsing blocks.
         let compile = move || Rules::compiled(revision, sites, rules);
@@ -108,12 +117,12 @@ impl Rules {
     /// These rules, ready to be matched. Blocks for milliseconds a rule.
     pub(crate) fn compiled(
         revision: i64,
-        sites: HashMap<SiteId, String>,
+        sites: HashMap<SiteId, RuleSite>,
         rules: Vec<Stored<Rule>>,
     ) -> Rules {
         let hooks = rules.iter().filter_map(hook).collect();
         let programs = rules.iter().flat_map(programs).collect();
-        let expectations = Expectations::of(&rules);
+        let expectations = Expectations::of(&rules, &sites);
         let Compilation { starts, waited, documents, versions } = compile(rules);
         Rules {
             revision,
@@ -141,11 +150,15 @@ impl Rules {
                 && self::moment(&rule.noun) == Some(moment)
                 && rule_is_for(rule, event)
         });
-        let site = self.sites.get(&event.site).map_or("", String::as_str);
+        let site = self.site_name(event);
         let holds = |compiled: &Compiled, subject: &mut Option<Subject>| {
             compiled.holds(|| Subject::new(event, site), subject)
         };
         rules.map(|compiled| (&compiled.rule, holds(compiled, &mut subject))).collect()
+    }
+
+    fn site_name(&self, event: &Event) -> &str {
+        self.sites.get(&event.site).map_or("", |site| site.name.as_str())
     }
 
     /// The documents that these jobs run, each once and in one order.
@@ -166,7 +179,7 @@ impl Rules {
     pub(crate) fn matching(&self, event: &Event, now: Timestamp, meters: &Meters) -> Matched {
         let mut matched = Matched::default();
         let mut subject = None;
-        let site = self.sites.get(&event.site).map_or("", String::as_str);
+        let site = self.site_name(event);
         for kind in kinds(&event.fact) {
             let Some(rules) = self.starts.get(&(event.site, kind.to_owned())) else { continue };
             for compiled in rules {
@@ -346,10 +359,6 @@ fn hook(rule: &Stored<Rule>) -> Option<Hook> {
 fn programs(rule: &Stored<Rule>) -> impl Iterator<Item = (SiteId, Name, String)> {
     let programs = rule.noun.programs().into_iter().filter(|_| rule.noun.enabled);
     programs.map(|program| (rule.site, rule.noun.name.clone(), program.to_owned()))
-}
-
-fn site_name(site: &Stored<Site>) -> String {
-    site.noun.name.to_string()
 }
 
 type Starts = HashMap<(SiteId, String), Vec<Arc<Compiled>>>;

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::backoff::Looks;
+use crate::calendars::Calendars;
 use crate::ids;
 use crate::limits::{CRON_BATCH, CRON_LOOK, CRON_UNTOLD, CRON_WAIT, CRON_WAIT_EACH};
 use crate::membership::Membership;
@@ -145,16 +146,23 @@ impl Scheduler {
         if self.revision == Some(revision) {
             return Ok(());
         }
-        let mut rules = Vec::new();
+        let (mut rules, mut calendars) = (Vec::new(), HashMap::new());
         for site in db.sites().await? {
-            let found = db.list::<Rule>(SiteId(site.id)).await?;
+            let site = SiteId(site.id);
+            let found = db.list::<Rule>(site).await?;
             rules.extend(found.into_iter().filter(|rule| rule.noun.enabled));
+            calendars.insert(site, Calendars::of_site(&db, site).await?);
         }
         let known = self.entries.iter();
         let known: HashMap<_, _> = known.map(|(id, entry)| (*id, entry.plan.clone())).collect();
         // Parsing, and thousands of schedules at once, block.
-        let read =
-            move || rules.iter().filter_map(|rule| entry(rule, known.get(&rule.id))).collect();
+        let read = move || {
+            let entries = rules.iter().filter_map(|rule| {
+                let calendars = calendars.get(&rule.site)?;
+                entry(rule, calendars, known.get(&rule.id))
+            });
+            entries.collect()
+        };
         let entries: HashMap<Uuid, Entry> = tokio::task::spawn_blocking(read).await?;
         let is_gone = self.entries.keys().any(|rule| !entries.contains_key(rule));
         if is_gone || self.revision.is_none() {
@@ -163,7 +171,7 @@ impl Scheduler {
         let before = std::mem::replace(&mut self.entries, entries);
         for (rule, entry) in &mut self.entries {
             match before.get(rule) {
-                Some(old) if old.plan.cron == entry.plan.cron => entry.next = old.next,
+                Some(old) if old.plan.is_like(&entry.plan) => entry.next = old.next,
                 _ => drop(self.waiting.insert(*rule)),
             }
         }
@@ -286,18 +294,27 @@ impl Scheduler {
 
 /// The schedule of a rule, if it has one that can be used. It is read anew if it is not the one
 /// that is known.
-fn entry(rule: &Stored<Rule>, known: Option<&Plan>) -> Option<(Uuid, Entry)> {
+fn entry(
+    rule: &Stored<Rule>,
+    calendars: &Calendars,
+    known: Option<&Plan>,
+) -> Option<(Uuid, Entry)> {
     let When::Cron(cron) = &rule.noun.when else { return None };
-    let instants = match known.filter(|known| known.cron == *cron) {
-        Some(known) => known.instants.clone(),
-        None => match Instants::of(cron) {
-            Ok(instants) => instants,
-            Err(error) => {
-                let rule = rule.noun.name.as_str();
-                tracing::error!(code = "EP0840", rule, %error, "a schedule cannot be used");
-                return None;
-            }
-        },
+    let read = || {
+        let calendar = calendars.named(cron.calendar.as_ref(), "when.cron.calendar")?;
+        let calendar = calendar.map(|named| named.calendar);
+        match known.filter(|it| it.cron == *cron && it.instants.calendar() == calendar.as_ref()) {
+            Some(known) => Ok(known.instants.clone()),
+            None => Instants::of(cron, calendar),
+        }
+    };
+    let instants = match read() {
+        Ok(instants) => instants,
+        Err(error) => {
+            let rule = rule.noun.name.as_str();
+            tracing::error!(code = "EP0840", rule, %error, "a schedule cannot be used");
+            return None;
+        }
     };
     let plan = Plan { rule: rule.id, cron: cron.clone(), instants, since: rule.changed_at };
     let (site, name) = (rule.site, rule.noun.name.clone());

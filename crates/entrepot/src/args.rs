@@ -309,6 +309,21 @@ pub(crate) enum ImportCommand {
     /// From the sshd of this machine: those who are confined to SFTP, their folders and keys, and
     /// the host keys. What is there already is left as it is; run it again as often as you like.
     Openssh(ImportOpensshArgs),
+    /// Holidays from an iCalendar file, for the calendar of a policy: `when.cron.calendar` and
+    /// `when.expect.calendar` of rules name that policy. What its calendar has stays.
+    Calendar(ImportCalendarArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportCalendarArgs {
+    /// The file, as calendars of the web and of office programs give it (`.ics`).
+    pub(crate) file: PathBuf,
+    /// The policy; it is made if there is none of this name.
+    #[arg(long)]
+    pub(crate) policy: Name,
+    /// Report what would be taken and take nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,13 @@
-//! `import openssh`: plans what is taken over (`entrepot-import`), applies it, prints the report.
+//! `import openssh`, `import calendar`: plans what is taken over (`entrepot-import`), applies it,
+//! prints the report.
 
 use entrepot_admin::{Document, Response};
-use entrepot_import::{Import, Known, OpensshFiles, Outcome, ReportLine};
+use entrepot_import::{DaysOff, Import, Known, OpensshFiles, Outcome, ReportLine};
+use entrepot_nouns::{AnyNoun, Kind};
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
-use crate::args::ImportOpensshArgs;
+use crate::args::{ImportCalendarArgs, ImportOpensshArgs};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
@@ -30,6 +32,49 @@ pub(crate) async fn run(
             (_, 0) => println!("nothing new"),
             (true, made) => println!("{made} nouns would be made; nothing was changed"),
             (false, made) => println!("{made} nouns were made"),
+        }
+    })
+}
+
+/// Runs `import calendar`.
+pub(crate) async fn calendar(
+    client: &AdminClient,
+    output: Output,
+    args: &ImportCalendarArgs,
+) -> Result<(), Failure> {
+    let wrong = |problem: String| Failure::file(format!("'{}': {problem}", args.file.display()));
+    let text = std::fs::read_to_string(&args.file).map_err(|error| wrong(error.to_string()))?;
+    let DaysOff { mut days, report } = entrepot_import::days_off(&text).map_err(wrong)?;
+    let name = &args.policy;
+    let known = crate::nouns::all(client, Kind::Policy).await?.into_iter().map(|it| it.noun);
+    let known = known.into_iter().find_map(|noun| match noun {
+        AnyNoun::Policy(policy) if policy.name == *name => Some(policy),
+        _ => None,
+    });
+    let before = known.as_ref().and_then(|policy| policy.calendar.clone()).unwrap_or_default();
+    days.retain(|day| !before.except.contains(day) && !before.also.contains(day));
+    let new = days.len();
+    if new > 0 && !args.dry_run {
+        let except: Vec<_> = before.except.into_iter().chain(days).collect();
+        let calendar = json!({"calendar": {"except": except}});
+        let request = match known {
+            Some(_) => {
+                json!({"request": "change", "kind": Kind::Policy, "name": name, "patch": calendar})
+            }
+            None => {
+                let noun = json!({"policy": {"name": name, "calendar": calendar["calendar"]}});
+                json!({"request": "create", "noun": noun})
+            }
+        };
+        client.ask(request).await?;
+    }
+    output.value(&json!({"lines": report, "days": new, "dry_run": args.dry_run}), || {
+        print(&report);
+        println!();
+        match (args.dry_run, new) {
+            (_, 0) => println!("policy '{name}' has them all"),
+            (true, new) => println!("policy '{name}' would get {new} days off; it was not changed"),
+            (false, new) => println!("policy '{name}' has {new} more days off"),
         }
     })
 }

@@ -158,6 +158,9 @@ async fn run(
         Command::Import(ImportCommand::Openssh(args)) => {
             import::run(&config()?, output, &args).await
         }
+        Command::Import(ImportCommand::Calendar(args)) => {
+            import::calendar(&client()?, output, &args).await
+        }
         // The site main owns them all.
         Command::Site(command) => noun(&client()?.at_main(), output, Kind::Site, command).await,
         Command::Account(command) => account::run(&client()?, output, command).await,

@@ -1,6 +1,6 @@
-//! Taking over the configuration of another server. For now that is `sshd` serving SFTP:
-//! accounts, folders, keys and host keys of a machine, with a report of each thing that was taken,
-//! was not, and why.
+//! Taking over the configuration of another server, `sshd` serving SFTP: accounts, folders, keys
+//! and host keys of a machine; and the holidays of an iCalendar file. With a report of each thing
+//! that was taken, was not, and why.
 //!
 //! The crate reads the other server's files and plans nouns; it changes nothing. Who calls it
 //! gives it the nouns that are configured already and applies the documents that it returns. What
@@ -8,6 +8,7 @@
 //! nothing.
 
 mod account;
+mod days_off;
 mod files;
 mod folder;
 mod keys;
@@ -26,6 +27,7 @@ use entrepot_nouns::Name;
 use entrepot_openssh::{Config as Sshd, Who, groups, users};
 use serde_json::Value;
 
+pub use days_off::{DaysOff, days_off};
 pub use known::Known;
 pub use report::{Outcome, ReportLine};
 

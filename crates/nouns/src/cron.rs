@@ -8,6 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::document::is_default;
+use crate::name::Name;
 use crate::period::Period;
 
 /// When a rule starts by the clock. In a document also the expression alone.
@@ -20,6 +21,10 @@ pub struct Cron {
     /// The time zone of its clock, such as `Europe/Berlin`.
     #[serde(default = "utc", skip_serializing_if = "is_utc")]
     pub zone: String,
+    /// The policy with the calendar of the days on which it starts, by the clock of its zone.
+    /// Unset: on any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Name>,
     /// What happens with instants at which no node was running.
     #[serde(default, skip_serializing_if = "is_default")]
     pub missed: Missed,
@@ -81,6 +86,7 @@ impl Cron {
         Cron {
             expression: expression.into(),
             zone: utc(),
+            calendar: None,
             missed: Missed::default(),
             late: hour(),
             overlap: Overlap::default(),
@@ -95,6 +101,8 @@ struct CronFields {
     expression: String,
     #[serde(default = "utc")]
     zone: String,
+    #[serde(default)]
+    calendar: Option<Name>,
     #[serde(default)]
     missed: Missed,
     #[serde(default = "hour")]
@@ -124,9 +132,9 @@ impl<'de> Visitor<'de> for EitherForm {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Cron, A::Error> {
-        let CronFields { expression, zone, missed, late, overlap } =
+        let CronFields { expression, zone, calendar, missed, late, overlap } =
             CronFields::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Cron { expression, zone, missed, late, overlap })
+        Ok(Cron { expression, zone, calendar, missed, late, overlap })
     }
 }
 
@@ -143,8 +151,8 @@ mod tests {
         assert_eq!(short, long);
         assert_eq!(serde_json::to_value(&short).unwrap(), json!({"expression": "0 3 * * *"}));
         let all = json!({
-            "expression": "*/5 * * * * *", "zone": "Europe/Berlin", "missed": "all",
-            "late": "4h", "overlap": "queue",
+            "expression": "*/5 * * * * *", "zone": "Europe/Berlin", "calendar": "bank",
+            "missed": "all", "late": "4h", "overlap": "queue",
         });
         let read: Cron = serde_json::from_value(all.clone()).unwrap();
         assert_eq!((read.missed, read.overlap), (Missed::All, Overlap::Queue));
@@ -154,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_no_field_or_no_value_of_one_is_named() {
         for (bad, word) in [
-            (json!({"expression": "0 3 * * *", "calendar": "bank"}), "calendar"),
+            (json!({"expression": "0 3 * * *", "calendars": "bank"}), "calendars"),
             (json!({"expression": "0 3 * * *", "missed": "some"}), "some"),
             (json!({"expression": "0 3 * * *", "late": "soon"}), "soon"),
             (json!({"zone": "UTC"}), "expression"),

@@ -44,6 +44,10 @@ pub struct Expect {
     #[serde(default, skip_serializing_if = "Days::is_all")]
     #[schemars(with = "Vec<Day>")]
     pub days: Days,
+    /// The policy with the calendar of the days on which a window begins: those that are in both.
+    /// Unset: no other days are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Name>,
     /// The time zone of these times, such as `Europe/Berlin`.
     #[serde(default = "utc", skip_serializing_if = "is_utc")]
     pub zone: String,
@@ -103,7 +107,10 @@ impl Expect {
         let accounts = accounts.map(|(at, name)| {
             Reference::new(format!("when.expect.accounts.{at}"), Kind::Account, name)
         });
-        endpoint.chain(accounts).collect()
+        let calendar = self.calendar.iter();
+        let calendar =
+            calendar.map(|name| Reference::new("when.expect.calendar", Kind::Policy, name));
+        endpoint.chain(accounts).chain(calendar).collect()
     }
 
     pub(crate) fn check(&self) -> Result<(), FieldError> {
@@ -122,7 +129,7 @@ impl Expect {
         if self.from == Clock::END {
             return flaw("from", "no day begins at 24:00: write 00:00".to_owned());
         }
-        if self.days.0.is_empty() {
+        if self.days.is_none() {
             return flaw("days", "name at least one day, or leave it out".to_owned());
         }
         if !(1..=EXPECT_FILES).contains(&self.count) {
@@ -150,8 +157,12 @@ impl Default for Days {
 }
 
 impl Days {
-    fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.0.len() == Day::ALL.len()
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether this day is one of them.
@@ -360,7 +371,7 @@ mod tests {
             json!({"by": "25:00"}),
             json!({"by": "8:00"}),
             json!({"warn": "soon"}),
-            json!({"calendar": "bank"}),
+            json!({"calendars": "bank"}),
         ] {
             assert!(expect(bad.clone()).is_err(), "{bad} was taken");
         }

@@ -7,6 +7,7 @@ pub mod account;
 pub mod acme;
 pub mod any_noun;
 pub mod approval;
+pub mod calendar;
 pub mod call;
 pub mod certificate;
 pub mod command;
@@ -62,6 +63,7 @@ mod when;
 
 pub use account::{Account, AccountType, AuthMethod, LoginProtocol};
 pub use any_noun::AnyNoun;
+pub use calendar::Calendar;
 pub use call::Call;
 pub use certificate::CertificateName;
 pub use command::{CommandFact, CommandOrigin, CommandPattern};

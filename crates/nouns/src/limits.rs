@@ -18,6 +18,10 @@ pub const CAUSE_DEPTH: u8 = 8;
 pub const SOURCE_BYTES: usize = 64;
 /// Most serial numbers and key ids that a certification key revokes, each.
 pub const REVOKED: usize = 10_000;
+/// Most files that an `each` finds.
+pub const EACH_FOUND: u32 = 10_000;
+/// Most days of a calendar that belong to it, and most that do not, by their dates.
+pub const CALENDAR_DATES: usize = 4096;
 /// Most entries of a policy's `hours`.
 pub const HOURS: usize = 64;
 /// Most networks of a listener's `unauthenticated`.

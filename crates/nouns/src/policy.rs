@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Calendar;
 use crate::ftp::TlsReuse;
 use crate::hours::Hours;
 use crate::limits::{API_TOKEN_DAYS, HOURS, PASSWORD_LENGTH, SIGN_IN_HOURS, SIGN_IN_MINUTES};
@@ -105,6 +106,10 @@ pub struct Policy {
     /// first that sets a rate counts for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hours: Vec<Hours>,
+    /// Days on which schedules of rules run and files are expected, for rules that name this
+    /// policy as their calendar; it is not inherited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calendar: Option<Calendar>,
     /// Wrong passwords from one address within an hour before it must wait; accounts that logged in
     /// from there lately need not. Default 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +179,7 @@ impl Policy {
             global_upload_bytes_per_second: None,
             global_download_bytes_per_second: None,
             hours: Vec::new(),
+            calendar: None,
             address_failures: None,
             account_failures: None,
             least_password_length: None,
@@ -250,6 +256,7 @@ impl Noun for Policy {
             return Err(FieldError::new("hours", format!("there are more than {HOURS} entries")));
         }
         self.hours.iter().try_for_each(Hours::check)?;
+        self.calendar.iter().try_for_each(Calendar::check)?;
         let known = |legacy: &&LegacyAlgorithm| LEGACY_ALGORITHMS.contains(&legacy.name.as_str());
         if let Some(unknown) = self.legacy_algorithms.iter().find(|legacy| !known(legacy)) {
             let of = LEGACY_ALGORITHMS.join(", ");

@@ -77,6 +77,11 @@ impl When {
                 keys.map(named).collect()
             }
             When::Expect(expect) => expect.references(),
+            When::Cron(cron) => {
+                let calendar = cron.calendar.iter();
+                let named = |name| Reference::new("when.cron.calendar", Kind::Policy, name);
+                calendar.map(named).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -95,6 +95,35 @@ async fn a_rule_that_others_call_stays_what_they_take_it_for() {
 }
 
 #[tokio::test]
+async fn a_policy_that_rules_take_their_days_from_keeps_its_calendar() {
+    let bench = bench().await;
+    let text = "policy: {name: bank, calendar: {days: mon-fri}}\n---\n\
+                policy: {name: plain}\n---\n\
+                rule: {name: nightly, when: {cron: {expression: '0 3 * * *', calendar: bank}}, \
+                do: [{exec: {argv: [/bin/true]}}]}\n";
+    bench.apply(text).await.unwrap();
+    let rule = |when: Value| {
+        create(json!({"rule": {"name": "x", "when": when, "do": [{"exec": {"argv": ["/a"]}}]}}))
+    };
+    let cron = |calendar: &str| json!({"cron": {"expression": "0 3 * * *", "calendar": calendar}});
+    let expect = json!({"expect": {"match": ["*"], "by": "18:00", "calendar": "plain"}});
+    let none = "policy 'plain' has no calendar";
+    for (request, says) in [
+        (delete(Kind::Policy, "bank"), "in use by rule 'nightly'"),
+        (change(Kind::Policy, "bank", json!({"calendar": null})), "'bank' has no calendar"),
+        (rule(cron("plain")), none),
+        (rule(expect), none),
+        (rule(cron("bonk")), "did you mean 'bank'"),
+        (change(Kind::Policy, "plain", json!({"calendar": {"days": []}})), "calendar.days"),
+    ] {
+        let asked = format!("{request:?}");
+        let error = refused(&bench, request).await;
+        assert!(error.to_string().contains(says), "{asked}: {error}");
+    }
+    bench.change(Kind::Policy, "bank", json!({"calendar": {"except": ["12-25"]}})).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_noun_that_nothing_names_any_more_can_go() {
     let bench = bench().await;
     bench.apply(PARTNER).await.unwrap();

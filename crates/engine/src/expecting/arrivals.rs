@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::windows::Windows;
 use crate::ids;
 use crate::limits::EXPECT_KEPT;
+use crate::rules::RuleSite;
 
 /// The enabled rules that expect files, by their sites.
 #[derive(Default)]
@@ -43,12 +44,13 @@ pub(crate) enum CameTo<'a> {
 
 impl Expectations {
     /// Those of these rules that are enabled and expect files.
-    pub(crate) fn of(rules: &[Stored<Rule>]) -> Expectations {
+    pub(crate) fn of(rules: &[Stored<Rule>], sites: &HashMap<SiteId, RuleSite>) -> Expectations {
         let mut found: HashMap<SiteId, Vec<Counting>> = HashMap::new();
         for rule in rules.iter().filter(|rule| rule.noun.enabled) {
             let When::Expect(expect) = &rule.noun.when else { continue };
+            let Some(site) = sites.get(&rule.site) else { continue };
             // That it cannot be used is said by what judges its windows.
-            let Ok(windows) = Windows::of(expect) else { continue };
+            let Ok(windows) = Windows::of(expect, &site.calendars) else { continue };
             let (terms, expect) = (ids::terms(rule.id, expect), expect.clone());
             let counting = Counting { rule: rule.id, terms, expect, windows };
             found.entry(rule.site).or_default().push(counting);

@@ -8,11 +8,12 @@ use entrepot_nouns::{Expect, FieldError, Timestamp};
 use jiff::civil::Date;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
+use crate::calendars::{Calendars, NamedCalendar};
 use crate::schedule;
 
-/// The longest time between two windows is a week; the rest is for days that lose an hour, or the
-/// whole of a window.
-const DAYS_BACK: usize = 15;
+/// The longest time between two windows is a week, or what a calendar leaves of a year; the rest is
+/// for days that lose an hour, or the whole of a window.
+const DAYS_BACK: usize = 400;
 
 /// The time in which the files of one day should come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,22 +24,25 @@ pub(crate) struct Window {
 }
 
 /// All windows of a rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Windows {
     days: Days,
     from: Clock,
     by: Clock,
     zone: TimeZone,
+    calendar: Option<NamedCalendar>,
 }
 
 impl Windows {
-    /// Finds the zone.
+    /// Finds the zone, and the calendar among those of the site.
     ///
     /// # Errors
-    /// There is no such zone.
-    pub(crate) fn of(expect: &Expect) -> Result<Windows, FieldError> {
+    /// There is no such zone, or no such calendar.
+    pub(crate) fn of(expect: &Expect, calendars: &Calendars) -> Result<Windows, FieldError> {
         let zone = schedule::zone(&expect.zone, "when.expect.zone")?;
-        Ok(Windows { days: expect.days.clone(), from: expect.from, by: expect.by, zone })
+        let calendar = calendars.named(expect.calendar.as_ref(), "when.expect.calendar")?;
+        let Expect { days, from, by, .. } = expect.clone();
+        Ok(Windows { days, from, by, zone, calendar })
     }
 
     /// The newest window that begins at or before `at`.
@@ -73,10 +77,24 @@ impl Windows {
         Some(self.zone.to_datetime(at).date())
     }
 
+    /// Since when the calendar is as it is, at least.
+    pub(crate) fn judged_from(&self) -> Timestamp {
+        self.calendar.as_ref().map_or(Timestamp(i64::MIN), |named| named.since)
+    }
+
+    /// Whether the calendar has the day on which a window begins.
+    pub(crate) fn has_day_of(&self, begins: Timestamp) -> bool {
+        self.date(begins).is_some_and(|day| !self.is_left_out(day))
+    }
+
+    fn is_left_out(&self, day: Date) -> bool {
+        self.calendar.as_ref().is_some_and(|named| !named.calendar.has(day))
+    }
+
     /// The window that begins on a day; none if it is none of its days, or a change of the clock
     /// takes all of it.
     fn on(&self, day: Date) -> Option<Window> {
-        if !self.days.has(day.weekday()) {
+        if self.is_left_out(day) || !self.days.has(day.weekday()) {
             return None;
         }
         let last = if self.by > self.from { day } else { day.tomorrow().ok()? };
@@ -104,7 +122,11 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_nouns::noun::Stored;
+    use entrepot_nouns::{Policy, SiteId};
     use serde_json::json;
+
+    use uuid::Uuid;
 
     use super::*;
 
@@ -114,7 +136,7 @@ mod tests {
 
     fn windows(from: &str, by: &str, days: &str, zone: &str) -> Windows {
         let expect = json!({"match": ["*"], "from": from, "by": by, "days": days, "zone": zone});
-        Windows::of(&serde_json::from_value(expect).unwrap()).unwrap()
+        Windows::of(&serde_json::from_value(expect).unwrap(), &Calendars::default()).unwrap()
     }
 
     fn text(window: Option<Window>) -> String {
@@ -168,9 +190,29 @@ mod tests {
     }
 
     #[test]
+    fn days_that_a_calendar_leaves_out_have_no_window() {
+        let policy = json!({"name": "bank", "calendar": {"except": ["2026-12-25", "12-28"]}});
+        let (noun, id): (Policy, _) = (serde_json::from_value(policy).unwrap(), Uuid::nil());
+        let (revision, changed_at, site) = (1, Timestamp::default(), SiteId::MAIN);
+        let calendars = Calendars::of(vec![Stored { id, site, revision, changed_at, noun }]);
+        let expect = json!({"match": ["*"], "from": "06:00", "by": "18:00", "days": "mon-fri",
+            "calendar": "bank"});
+        let mut expect: Expect = serde_json::from_value(expect).unwrap();
+        let bank = Windows::of(&expect, &calendars).unwrap();
+        let found = bank.between(at("2026-12-24T00:00:00Z"), at("2026-12-29T12:00:00Z"));
+        let begins: Vec<_> = found.iter().map(|window| window.begins).collect();
+        assert_eq!(begins, [at("2026-12-24T06:00:00Z"), at("2026-12-29T06:00:00Z")]);
+        assert_eq!(bank.next(begins[0]).map(|window| window.begins), Some(begins[1]));
+        expect.calendar = Some("other".parse().unwrap());
+        let error = Windows::of(&expect, &calendars).unwrap_err();
+        assert_eq!(error.to_string(), "when.expect.calendar: policy 'other' has no calendar");
+    }
+
+    #[test]
     fn a_zone_that_is_not_known_is_named_by_its_field() {
         let expect = json!({"match": ["*"], "by": "18:00", "zone": "Europe/Berlln"});
-        let error = Windows::of(&serde_json::from_value(expect).unwrap()).unwrap_err();
+        let expect = serde_json::from_value(expect).unwrap();
+        let error = Windows::of(&expect, &Calendars::default()).unwrap_err();
         assert_eq!(error.field, "when.expect.zone");
         assert!(error.problem.contains("did you mean 'Europe/Berlin'"), "{error}");
     }

@@ -34,6 +34,11 @@ const REPLACED: &str = "the run before it had not ended, and a later instant wai
 const PASSED: &str = "no node could start it then, and it is not made up for";
 
 impl Plan {
+    /// Whether both have the same instants, and the same is done about them.
+    pub(super) fn is_like(&self, other: &Plan) -> bool {
+        self.cron == other.cron && self.instants.calendar() == other.instants.calendar()
+    }
+
     /// How far the schedule has come: `found`, unless the schedule is another one since. A changed
     /// schedule begins anew, and makes up for nothing.
     pub(super) fn standing(&self, found: Option<Schedule>, now: Timestamp) -> Schedule {

@@ -1,12 +1,12 @@
 //! The instants of a schedule: an expression and the time zone of its clock.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use croner::parser::{CronParser, Year};
-use entrepot_nouns::{Cron, FieldError, Timestamp};
-use jiff::Zoned;
+use entrepot_nouns::{Calendar, Cron, FieldError, Timestamp};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{Span, Zoned};
 
 use crate::limits::{CRON_BYTES, CRON_YEARS};
 
@@ -25,25 +25,47 @@ const SPANS: [Duration; 6] = [
 /// The zones that this program brings along: all nodes have the same ones.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// An expression and its zone, ready to be asked.
+/// An expression, its zone and the days of its calendar, ready to be asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Instants {
     cron: croner::Cron,
     zone: TimeZone,
+    calendar: Option<Arc<Calendar>>,
 }
 
 impl Instants {
-    /// Reads the expression and finds the zone.
+    /// Reads the expression and finds the zone; only instants on days of `calendar` count.
     ///
     /// # Errors
     /// The field of the rule that cannot be used, and why.
-    pub(crate) fn of(cron: &Cron) -> Result<Instants, FieldError> {
-        Ok(Instants { cron: parse(&cron.expression)?, zone: zone(&cron.zone, "when.cron.zone")? })
+    pub(crate) fn of(cron: &Cron, calendar: Option<Arc<Calendar>>) -> Result<Instants, FieldError> {
+        let (expression, zone) = (parse(&cron.expression)?, zone(&cron.zone, "when.cron.zone")?);
+        Ok(Instants { cron: expression, zone, calendar })
     }
 
-    /// The first instant after `at`; `None` if there is none for thousands of years.
+    /// The days on which instants count.
+    pub(crate) fn calendar(&self) -> Option<&Arc<Calendar>> {
+        self.calendar.as_ref()
+    }
+
+    /// The first instant after `at`; `None` if there is none for thousands of years, or on days of
+    /// the calendar none for [`CRON_YEARS`].
     pub(crate) fn after(&self, at: Timestamp) -> Option<Timestamp> {
-        next(&self.cron, &self.zoned(at)?).map(|found| instant(&found))
+        self.next(&self.zoned(at)?).map(|found| instant(&found))
+    }
+
+    fn next(&self, after: &Zoned) -> Option<Zoned> {
+        let mut found = next(&self.cron, after)?;
+        let Some(calendar) = &self.calendar else { return Some(found) };
+        let last = after.date().checked_add(Span::new().years(CRON_YEARS)).ok()?;
+        while !calendar.has(found.date()) {
+            if found.date() > last {
+                return None;
+            }
+            let over = found.end_of_day().ok()?;
+            found = next(&self.cron, &over)?;
+        }
+        Some(found)
     }
 
     /// The newest instants after `after` and up to `now`, at most `most`; the oldest first.
@@ -62,7 +84,7 @@ impl Instants {
     fn all_between(&self, after: Timestamp, now: Timestamp) -> Vec<Timestamp> {
         let mut found = Vec::new();
         let mut last = self.zoned(after);
-        while let Some(at) = last.and_then(|last| next(&self.cron, &last))
+        while let Some(at) = last.and_then(|last| self.next(&last))
             && instant(&at) <= now
         {
             found.push(instant(&at));
@@ -83,7 +105,7 @@ impl Instants {
 /// # Errors
 /// The field of the rule, and why.
 pub(crate) fn check(cron: &Cron, now: Timestamp) -> Result<(), FieldError> {
-    let instants = Instants::of(cron)?;
+    let instants = Instants::of(cron, None)?;
     let none = || {
         let text = format!("'{}' has no instant in the next {CRON_YEARS} years", cron.expression);
         wrong_expression(text)
@@ -167,6 +189,8 @@ pub(crate) fn zone(name: &str, field: &str) -> Result<TimeZone, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn at(text: &str) -> Timestamp {
@@ -179,7 +203,7 @@ mod tests {
 
     /// The instants after `after`, in UTC.
     fn following(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
-        let instants = Instants::of(&cron(expression, zone)).unwrap();
+        let instants = Instants::of(&cron(expression, zone), None).unwrap();
         let mut last = at(after);
         let next = std::iter::repeat_with(|| {
             last = instants.after(last).unwrap();
@@ -234,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_newest_instants_of_a_long_time_are_found_without_all_the_others() {
-        let each_second = Instants::of(&cron("* * * * * *", "UTC")).unwrap();
+        let each_second = Instants::of(&cron("* * * * * *", "UTC"), None).unwrap();
         let (then, now) = (at("2016-01-01T00:00:00Z"), at("2026-01-01T00:00:00.7Z"));
         let found = each_second.between(then, now, 100);
         assert_eq!(found.len(), 100);
@@ -243,12 +267,37 @@ mod tests {
         assert_eq!(each_second.between(at("2025-12-31T23:59:59Z"), now, 9).len(), 1);
         assert_eq!(each_second.between(now, now, 9), []);
         assert_eq!(each_second.between(now, then, 9), [], "the clock was set back");
-        let yearly = Instants::of(&cron("0 0 29 2 *", "UTC")).unwrap();
+        let yearly = Instants::of(&cron("0 0 29 2 *", "UTC"), None).unwrap();
         let found = yearly.between(then, now, 100);
         assert_eq!(
             found,
             [at("2016-02-29T00:00:00Z"), at("2020-02-29T00:00:00Z"), at("2024-02-29T00:00:00Z")]
         );
+    }
+
+    #[test]
+    fn only_days_of_the_calendar_count_by_the_clock_of_the_zone() {
+        let with = |calendar: serde_json::Value, expression: &str, zone: &str| {
+            let calendar = Arc::new(serde_json::from_value(calendar).unwrap());
+            Instants::of(&cron(expression, zone), Some(calendar)).unwrap()
+        };
+        let bank = json!({"days": ["mon", "tue", "wed", "thu", "fri"], "except": ["12-25"]});
+        let daily = with(bank.clone(), "30 0 * * *", "Europe/Berlin");
+        // The 24th of December 2026 is a Thursday.
+        let mut last = at("2026-12-23T12:00:00Z");
+        for wanted in ["2026-12-23T23:30:00Z", "2026-12-27T23:30:00Z", "2026-12-28T23:30:00Z"] {
+            last = daily.after(last).unwrap();
+            assert_eq!(last, at(wanted));
+        }
+        // What is left out for days is not walked through second by second.
+        let seconds = with(bank, "* * * * * *", "UTC");
+        assert_eq!(seconds.after(at("2026-12-24T23:59:59Z")), Some(at("2026-12-28T00:00:00Z")));
+        let (friday, monday) = (at("2026-12-25T00:00:00Z"), at("2026-12-28T00:00:01.5Z"));
+        assert_eq!(seconds.between(friday, monday, 9).len(), 2);
+        let leap = with(json!({"days": [], "also": ["02-29"]}), "0 9 * * *", "UTC");
+        assert_eq!(leap.after(friday), Some(at("2028-02-29T09:00:00Z")));
+        let over = with(json!({"days": [], "also": ["2026-01-01"]}), "0 9 * * *", "UTC");
+        assert_eq!(over.after(friday), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use entrepot_db::{Beat, Decision, ExpectTelling, ExpectedWindow, JobFilter};
 use entrepot_journal::Scope;
 use entrepot_nouns::event::ExpectedFact;
 use entrepot_nouns::rule::{ExecSpec, Existing, StepSpec, When};
-use entrepot_nouns::{Event, Fact, JobState, Kind, Rule, Timestamp};
+use entrepot_nouns::{Event, Fact, JobState, Kind, Policy, Rule, Timestamp};
 use serde_json::{Value as Json, json};
 
 use super::world::{SITE, World, deliver, files, memory_store, name, rule};
@@ -160,6 +160,32 @@ async fn on_other_days_nothing_is_expected_and_what_comes_is_late() {
     clock(&world, "2026-03-09T18:00:00Z").await;
     let all = [weekend[0], weekend[1], ("missed", "03-09", 0)];
     assert_eq!(told(&world).await, of(&all), "that file was not Monday's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_holiday_nothing_is_missed_and_what_comes_is_late() {
+    let policy = |days: Json| -> Policy {
+        let policy = json!({"name": "bank", "calendar": {"except": days}});
+        serde_json::from_value(policy).unwrap()
+    };
+    let mut world = World::new(517).await;
+    world.env.set_now(at("2026-03-02T05:00:00Z"));
+    world.put(&policy(json!(["03-03", "2026-03-04"]))).await;
+    world.put(&expecting(json!({"calendar": "bank"}))).await;
+    world.start();
+    clock(&world, "2026-03-02T18:00:00Z").await;
+    clock(&world, "2026-03-03T12:00:00Z").await;
+    world.upload("/in/PAY1.csv", b"x").await;
+    clock(&world, "2026-03-04T19:00:00Z").await;
+    let late = [("missed", "03-02", 0), ("late", "03-02", 1)];
+    assert_eq!(told(&world).await, of(&late));
+    clock(&world, "2026-03-05T07:00:00Z").await;
+    // A day that comes to be a holiday has no end of its window any more.
+    world.put(&policy(json!(["03-05"]))).await;
+    clock(&world, "2026-03-05T19:00:00Z").await;
+    assert_eq!(told(&world).await, of(&late));
+    clock(&world, "2026-03-06T19:00:00Z").await;
+    assert_eq!(told(&world).await[2..], of(&[("missed", "03-06", 0)]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use entrepot_db::{EventFilter, JobFilter, Telling};
 use entrepot_nouns::cron::{Missed, Overlap};
 use entrepot_nouns::rule::{ExecSpec, StepSpec, When};
-use entrepot_nouns::{Cron, Event, Fact, JobState, Period, Rule, Timestamp};
+use entrepot_nouns::{Cron, Event, Fact, JobState, Period, Policy, Rule, Timestamp};
 
 use super::world::{SITE, World, name, rule};
 
@@ -255,6 +255,30 @@ async fn a_schedule_that_changes_makes_up_for_nothing() {
     world.env.set_now(at("2026-03-01T09:59:50Z"));
     until_clock(&world, "2026-03-01T10:00:10Z").await;
     assert_eq!(due(&world).await, ["06:00:00", "10:00:00"]);
+    assert_eq!(skipped(&world).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_runs_on_the_days_of_its_calendar_as_that_is_now() {
+    let mut world = World::new(316).await;
+    world.env.set_now(at("2026-03-01T23:58:30Z"));
+    let days_off = |days: serde_json::Value| -> Policy {
+        let policy = serde_json::json!({"name": "bank", "calendar": {"except": days}});
+        serde_json::from_value(policy).unwrap()
+    };
+    world.put(&days_off(serde_json::json!(["03-02"]))).await;
+    let cron = Cron { calendar: Some(name("bank")), ..Cron::new("* * * * *") };
+    world.put(&cron_rule("r", cron)).await;
+    world.start();
+    until_clock(&world, "2026-03-02T00:01:30Z").await;
+    assert_eq!(due(&world).await, ["23:59:00"]);
+    // What comes to be one of its days is made up for as what no node saw.
+    world.put(&days_off(serde_json::json!([]))).await;
+    until_clock(&world, "2026-03-02T00:02:30Z").await;
+    assert_eq!(due(&world).await, ["23:59:00", "00:01:00", "00:02:00"]);
+    world.put(&days_off(serde_json::json!(["2026-03-02"]))).await;
+    until_clock(&world, "2026-03-02T00:04:30Z").await;
+    assert_eq!(due(&world).await.len(), 3);
     assert_eq!(skipped(&world).await, [""; 0]);
 }
 
