@@ -8,6 +8,7 @@
 mod checker;
 mod constraints;
 mod error;
+mod functions;
 mod text;
 mod trace;
 mod tree;
@@ -16,7 +17,7 @@ mod types;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cel::common::ast::{Expr, IdedExpr, LiteralValue};
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
 use entrepot_nouns::explanation::TracedExpression;
 use entrepot_nouns::rule::{ExpressionValue, When};
@@ -25,7 +26,7 @@ use entrepot_nouns::{Event, Fact};
 
 use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
-    CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES,
+    CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES, FORMAT_SIZE,
 };
 use crate::noted::{Noted, Turn};
 use crate::pattern;
@@ -33,8 +34,9 @@ use crate::pattern;
 pub(crate) use constraints::{Constraint, Must};
 pub(crate) use error::ConditionError;
 use error::short;
+use functions::environment;
 use tree::children;
-use types::{Scope, standard};
+use types::Scope;
 
 /// A compiled condition.
 pub(crate) struct Condition {
@@ -187,7 +189,7 @@ impl Subject {
     }
 
     fn context(&self) -> Context<'static, 'static> {
-        let mut context = Context::with_env(standard());
+        let mut context = Context::with_env(environment());
         for (name, value) in &self.variables {
             context.add_variable_from_value(*name, value.clone());
         }
@@ -368,11 +370,36 @@ fn cost<'e>(expr: &'e IdedExpr, bound: &HashMap<&'e str, Cost>) -> Cost {
             Cost { entries: all.entries.max(list.elements.len() as u64), ..all }
         }
         Expr::Call(call) => {
-            let all = sum(children(expr).into_iter().map(|child| cost(child, bound)));
-            let extra = if call.func_name == "matches" { CONDITION_REGEX_COST } else { 1 };
-            Cost { work: all.work.saturating_add(all.size).saturating_add(extra), ..all }
+            let parts: Vec<Cost> =
+                children(expr).into_iter().map(|child| cost(child, bound)).collect();
+            let all = sum(parts.iter().copied());
+            let made = made(call, &parts, all);
+            let extra = match call.func_name.as_str() {
+                "matches" | "glob" => CONDITION_REGEX_COST,
+                _ => 1,
+            };
+            let work = all.work.saturating_add(all.size).saturating_add(made.size);
+            Cost { work: work.saturating_add(extra), ..made }
         }
         _ => sum(children(expr).into_iter().map(|child| cost(child, bound))),
+    }
+}
+
+/// What a call makes of these parts, which are `all` together; the first is what it is called on.
+fn made(call: &CallExpr, parts: &[Cost], all: Cost) -> Cost {
+    match (call.func_name.as_str(), call.target.is_some(), parts) {
+        // Any number of letters may stand in for any one.
+        ("replace", true, [on, _, with, ..]) => {
+            Cost { size: on.size.saturating_add(1).saturating_mul(with.size), ..all }
+        }
+        ("join", true, [on, with]) => {
+            Cost { size: on.size.saturating_add(on.entries.saturating_mul(with.size)), ..all }
+        }
+        ("split", true, [on, ..]) => Cost { entries: on.size.saturating_add(1), ..all },
+        // A width or a precision makes any size of a few letters.
+        ("format", true, _) => Cost { size: u64::MAX, ..all },
+        ("format", false, _) => Cost { size: FORMAT_SIZE, ..all },
+        _ => all,
     }
 }
 
@@ -417,6 +444,20 @@ mod tests {
             ("['.xml', '.csv'].exists(end, file.name.endsWith(end))", true),
             ("[1, 2, 3].all(n, n <= file.size)", true),
             ("event.depth == 0 ? true : false", true),
+            ("glob(file.path, '/in/*.xml')", false),
+            ("glob(file.path, '/in/**.xml') && glob(file.name, '?.xml')", true),
+            ("inNetwork('::ffff:10.1.2.3', '10.0.0.0/8')", true),
+            ("inNetwork('10.1.2.3', '10.1.2.4') || inNetwork('2001:db8::1', '10.0.0.0/8')", false),
+            (
+                "format(timestamp('2026-12-31T23:30:00Z'), '%Y-%m-%d %a', 'Europe/Berlin') == \
+                 '2027-01-01 Fri'",
+                true,
+            ),
+            (
+                "file.name.split('.')[1].upperAscii() == 'XML' && 'aXa'.replace('X', '') == 'aa'",
+                true,
+            ),
+            ("'ORD_17_x'.substring(4, 6) == '17' && ['a', 'b'].join('-') == 'a-b'", true),
         ] {
             assert_eq!(ask(source), Ok(wanted), "{source}");
         }
@@ -499,6 +540,10 @@ mod tests {
             "{".repeat(47) + &"}".repeat(47),
             "[".repeat(47) + &"]".repeat(47),
             "'a'.matches('(a{1000}){1000}')".to_owned(),
+            format!("'a'{} == ''", ".replace('', 'aaaaaaaaaaaaaaaa')".repeat(20)),
+            "'%1000000000d'.format([1]) == ''".to_owned(),
+            format!("glob(file.path, '{}')", "*a".repeat(120)),
+            "format(timestamp(event.at), '%255Y%255Y%255Y', 'UTC') == ''".to_owned(),
             "file.path.matches('(.*)*(.*)*(.*)*x')".to_owned(),
         ];
         let worker = std::thread::Builder::new().stack_size(2 * 1024 * 1024);

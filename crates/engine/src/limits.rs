@@ -96,6 +96,10 @@ pub const LEASES_OVER: u32 = 20;
 /// How many earlier leases of a job are searched for staging files that they left behind.
 pub const LEASES_SEARCHED: usize = 64;
 
+/// Longest form of a time in a condition, in bytes.
+pub(crate) const FORMAT_BYTES: usize = 64;
+/// What a time is at most in such a form, in bytes: each two letters of it may have a width of 255.
+pub(crate) const FORMAT_SIZE: u64 = 255 * 32;
 /// Longest expression of a schedule, in bytes.
 pub const CRON_BYTES: usize = 256;
 /// A schedule must have an instant within so many years.

@@ -109,7 +109,7 @@ impl WatchChange {
 
 const TEMPORARY: [&str; 5] = [".*", "*.tmp", "*.part", "*.partial", "*.filepart"];
 
-fn temporary() -> Vec<FilePattern> {
+pub(crate) fn temporary() -> Vec<FilePattern> {
     // The invariant: each of them is a pattern, which a test reads.
     TEMPORARY.iter().filter_map(|text| FilePattern::try_from((*text).to_owned()).ok()).collect()
 }
@@ -131,7 +131,7 @@ fn all_changes() -> Vec<WatchChange> {
 }
 
 // The signatures are what serde's `skip_serializing_if` asks for.
-fn is_temporary(ignore: &[FilePattern]) -> bool {
+pub(crate) fn is_temporary(ignore: &[FilePattern]) -> bool {
     ignore.iter().map(|pattern| pattern.text.as_str()).eq(TEMPORARY)
 }
 
@@ -261,6 +261,17 @@ pub(crate) fn glob(text: &str) -> Result<Regex, String> {
     }
     expression.push_str(r"\z");
     Regex::new(&expression).map_err(|error| error.to_string())
+}
+
+/// As a rule's `glob(path, pattern)`: compared with the whole path.
+///
+/// # Errors
+/// It is too long; a sentence.
+pub fn path_glob(text: &str) -> Result<Regex, String> {
+    if text.len() > FILE_PATTERN_BYTES {
+        return Err(format!("a pattern has at most {FILE_PATTERN_BYTES} bytes"));
+    }
+    glob(text)
 }
 
 impl From<FilePattern> for String {

@@ -12,9 +12,10 @@ use cel::{Context, ExecutionError, Program, Value};
 use entrepot_nouns::rule::ExpressionValue;
 
 use super::error::ConditionError;
-use super::types::{Scope, Type, standard};
+use super::functions::{OF_STRINGS, OURS, environment, flaw};
+use super::types::{Scope, Type};
 
-/// The functions of the language, for hints.
+/// The functions of the standard.
 const FUNCTIONS: &[&str] = &[
     "bool",
     "bytes",
@@ -172,13 +173,14 @@ impl Checker<'_> {
     ) -> Result<Type, ConditionError> {
         let name = call.func_name.as_str();
         let is_operator = !name.starts_with(|it: char| it.is_ascii_alphabetic());
-        if !is_operator && !FUNCTIONS.contains(&name) {
+        let functions = || [FUNCTIONS, OF_STRINGS, OURS].into_iter().flatten().copied();
+        if !is_operator && !functions().any(|known| known == name) {
             // `optional.of(…)` and its like are functions of a library with a name of its own.
             let of_library = matches!(call.target.as_deref(), Some(IdedExpr {
                 expr: Expr::Ident(library), ..
             }) if library == "optional" && !scope.contains_key("optional"));
             if !of_library {
-                let hint = hint(name, FUNCTIONS.iter().chain(MACROS).copied());
+                let hint = hint(name, functions().chain(MACROS.iter().copied()));
                 return Err(self.wrong(expr, format!("no function '{name}'{hint}")));
             }
             return Ok(Type::Any);
@@ -187,6 +189,13 @@ impl Checker<'_> {
         let parts = parts.collect::<Vec<_>>();
         let given = parts.iter().map(|part| self.infer(part, scope));
         let given = given.collect::<Result<Vec<_>, _>>()?;
+        for (at, part) in parts.iter().enumerate() {
+            if let Expr::Literal(LiteralValue::String(text)) = &part.expr
+                && let Some(problem) = flaw(name, at, text.inner())
+            {
+                return Err(self.wrong(part, problem));
+            }
+        }
         match (name, given.as_slice()) {
             (op::LOGICAL_AND | op::LOGICAL_OR | op::LOGICAL_NOT, _) => {
                 for (part, of) in parts.iter().zip(&given) {
@@ -352,7 +361,7 @@ fn combinations(given: &[Type]) -> Vec<Vec<Value>> {
 
 /// What `call` gives for these values in place of its parts.
 fn evaluated(call: &CallExpr, values: Vec<Value>) -> Result<Value, ExecutionError> {
-    let mut context = Context::with_env(standard());
+    let mut context = Context::with_env(environment());
     let mut names = Vec::new();
     for (at, value) in values.into_iter().enumerate() {
         context.add_variable_from_value(format!("v{at}"), value);
@@ -424,6 +433,12 @@ mod tests {
             "file.size % 2 == 0 && file.size * 1024 - 1 > 0 && -file.size < 0",
             "command.verb == 'STOR' || command.writes",
             "{'a': 1}['a'] == 1 && [1][0] == 1 && 'a' in {'a': 1}",
+            "glob(file.path, '/in/*.csv') || glob(file.name, 'PAY??.*')",
+            "inNetwork(command.ip, '10.0.0.0/8') || inNetwork(command.ip, '2001:db8::/32')",
+            "format(timestamp(event.at), '%Y%m%d', 'Europe/Berlin') == '20260101'",
+            "file.name.lowerAscii().endsWith('.csv') && file.name.split('_')[0] == 'PAY'",
+            "file.name.substring(0, 3) == 'PAY' && file.name.replace('a', 'b').trim() != ''",
+            "['a', file.name].join('-').indexOf('-') > 0",
         ] {
             assert_eq!(problem(source), None, "{source}");
         }
@@ -449,6 +464,17 @@ mod tests {
             ("file.name.all(c, c == 'a')", "string where a list is needed"),
             ("['a'].exists(x, x > 3)", "'>' does not work with string and int"),
             ("'é' == file.name && nobody", "no variable 'nobody'"),
+            ("glob(file.name)", "'glob' does not work with string"),
+            ("globb(file.name, '*')", "no function 'globb'; did you mean 'glob'?"),
+            ("inNetwork(command.ip, '10.0.0.0/33')", "column 23: '10.0.0.0/33' is no network"),
+            ("inNetwork('10.0.0', '10.0.0.0/8')", "'10.0.0' is no address"),
+            ("inNetwork(file.size, '10.0.0.0/8')", "'inNetwork' does not work with int and"),
+            ("format(event.at, '%Y', 'UTC') == ''", "'format' does not work with string"),
+            ("format(timestamp(event.at), '%Y', 'Berlin') == ''", "did you mean 'Europe/Berlin'"),
+            ("format(timestamp(event.at), '%!', 'UTC') == ''", "is no form of a time"),
+            ("format(timestamp(event.at), '%Y', 'UTC') == 2026", "never equal"),
+            ("file.name.lowerAsci() == 'a'", "did you mean 'lowerAscii'?"),
+            ("file.size.trim() == 'a'", "'trim' does not work on int"),
             ("Point{x: 1}.x == 1", "there is no type 'Point' here"),
         ] {
             let found = problem(source).unwrap_or_else(|| panic!("{source} was taken"));
@@ -485,7 +511,7 @@ mod tests {
             let values = target.into_iter().flat_map(|of| of.samples()).take(1).collect();
             !matches!(evaluated(&call, values), Err(ExecutionError::UndeclaredReference(_)))
         };
-        for name in FUNCTIONS {
+        for name in FUNCTIONS.iter().chain(OF_STRINGS).chain(OURS) {
             assert!(is_known(name, None) || is_known(name, Some(Type::text())), "{name}");
         }
         assert!(!is_known("startsWit", None) && !is_known("startsWit", Some(Type::text())));

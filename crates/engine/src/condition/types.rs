@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use cel::{Env as CelEnv, Value};
+use cel::Value;
 use entrepot_nouns::Event;
 use entrepot_nouns::call::{Call, Parameter, ParameterType};
 use entrepot_nouns::rule::When;
@@ -83,7 +83,8 @@ impl Type {
             Type::Any | Type::Name => Vec::new(),
             // What texts can be read as: functions that read them fail on others.
             Type::Plain(Value::String(_)) => {
-                ["a", "1", "true", "2020-01-01T00:00:00Z", "1s", "UTC"].map(Value::from).to_vec()
+                let texts = ["a", "1", "true", "2020-01-01T00:00:00Z", "1s", "UTC", "192.0.2.1"];
+                texts.map(Value::from).to_vec()
             }
             Type::Plain(value) => vec![value.clone()],
             Type::List(inner) => {
@@ -107,12 +108,6 @@ impl fmt::Display for Type {
             Type::Name => f.write_str("type"),
         }
     }
-}
-
-/// The standard functions, nothing of ours added.
-pub(super) fn standard() -> Arc<CelEnv> {
-    static ENV: OnceLock<Arc<CelEnv>> = OnceLock::new();
-    ENV.get_or_init(|| Arc::new(CelEnv::stdlib())).clone()
 }
 
 /// The variables that an expression may use.
