@@ -5,7 +5,7 @@ mod tried;
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::{ExpectedFact, FileFact};
 use entrepot_nouns::rule::{
-    FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
+    EachSpec, FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
 };
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
@@ -173,12 +173,17 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
         StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
         StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),
+        StepSpec::Each(EachSpec { find: Some(find), .. }) => {
+            pattern::virtual_path(&find.path, values)
+                .map(drop)
+                .map_err(|error| ("each.find.path", error))
+        }
+        StepSpec::Each(_) => Ok(()),
         StepSpec::Quarantine(it) => check_text("quarantine.reason", &it.reason, values),
         StepSpec::Delete(_)
         | StepSpec::Release(_)
         | StepSpec::Refuse(_)
         | StepSpec::If(_)
-        | StepSpec::Each(_)
         | StepSpec::Parallel(_)
         | StepSpec::Set(_)
         | StepSpec::Wait(_)

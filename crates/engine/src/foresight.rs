@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use entrepot_db::{Db, EventFilter};
 use entrepot_nouns::dry_run::{EventOrigin, ForeseenExpression, LookedAt, LookedFor};
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::StepSpec;
+use entrepot_nouns::rule::{FindSpec, StepSpec};
 use entrepot_nouns::{Endpoint, Event, Fact, Job, Name, StepAddress, StorePath, VPath};
 use entrepot_spawn::Allowed;
 use entrepot_storage::{EntryKind, Meta, StoreError};
@@ -19,7 +19,8 @@ use crate::files::{AccountFiles, FileAccess};
 use crate::limits::LOOK;
 use crate::noted::Noted;
 use crate::pattern::{self, Values};
-use crate::step::{Expected, StepError, changed};
+use crate::step::find::Files;
+use crate::step::{self, Expected, StepError, changed};
 use crate::versions::RunRule;
 
 /// Beside [`crate::step::Step`], of each step: what its `run` would do at the first attempt.
@@ -223,6 +224,19 @@ impl Foresight<'_> {
             Ok(Err(error)) => unknown(error.to_string()),
             Err(_) => unknown(late()),
         }
+    }
+
+    /// The files that a step goes through, or why that is not known now.
+    pub(crate) async fn found(
+        &self,
+        endpoint: &Stored<Endpoint>,
+        find: &FindSpec,
+        folder: VPath,
+    ) -> Result<Result<Files, String>, StepError> {
+        let Some(access) = &self.parts.access else { return Ok(Err(NO_SERVER.to_owned())) };
+        let store = access.store(endpoint).await?;
+        let looking = tokio::time::timeout(LOOK, step::find::found(find, &store, folder)).await;
+        looking.map_or_else(|_| Ok(Err(late())), |found| found.map(Ok))
     }
 
     /// What is at a path of the account's view. The step under way would write or remove it.

@@ -284,7 +284,8 @@ pub(crate) fn store_path<'a>(
     values: impl Into<Values<'a>>,
 ) -> Result<StorePath, PatternError> {
     let mut text = expand(pattern.strip_prefix('/').unwrap_or(pattern), values)?;
-    if pattern.starts_with("{path}") && text.starts_with('/') {
+    // What stands for the begin of a path may be one of the account's view.
+    if pattern.starts_with('{') && text.starts_with('/') {
         text.remove(0);
     }
     match text.parse::<StorePath>() {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::is_default;
 use crate::name::Name;
-use crate::step::{MkdirSpec, StepSpec};
+use crate::step::{EachSpec, MkdirSpec, StepSpec};
 
 /// What a node does at most so many of at once, each with places of its own.
 #[derive(
@@ -148,6 +148,9 @@ impl StepSpec {
             StepSpec::Mail(it) => to(&it.endpoint),
             StepSpec::Fetch(it) => {
                 StepLane::In(Pool::Source, it.endpoint.as_ref().or(of_event).cloned())
+            }
+            StepSpec::Each(EachSpec { find: Some(find), .. }) => {
+                StepLane::In(Pool::Source, Some(find.endpoint.clone()))
             }
             // The file is on the node; whoever scans it can be as slow as any partner.
             StepSpec::Scan(it) => StepLane::In(Pool::Instance, Some(it.endpoint.clone())),

@@ -274,7 +274,9 @@ impl Rule {
             _ if step.timeout.is_none() => return Ok(()),
             _ if self.is_waited_for() => "a client waits for this rule: use 'exec.timeout_seconds'",
             StepSpec::Call(_) => "the job rests meanwhile: limit the steps of the other rule",
-            StepSpec::Each(_) | StepSpec::Parallel(_) => "limit the steps inside it",
+            StepSpec::Each(EachSpec { find: None, .. }) | StepSpec::Parallel(_) => {
+                "limit the steps inside it"
+            }
             StepSpec::Approve(_) => "the job rests meanwhile: use 'approve.within'",
             _ => return Ok(()),
         };
@@ -286,9 +288,9 @@ impl Rule {
         let why = match &place.step.spec {
             _ if self.is_waited_for() => "a client waits for this rule: each step runs once",
             _ if place.field.starts_with("else.") => "steps of 'else' are tried once",
-            StepSpec::If(_) | StepSpec::Each(_) | StepSpec::Parallel(_) => {
-                "say it of the steps inside it"
-            }
+            StepSpec::If(_)
+            | StepSpec::Each(EachSpec { find: None, .. })
+            | StepSpec::Parallel(_) => "say it of the steps inside it",
             StepSpec::Call(_) => "the other rule has its own",
             spec if spec.ends_alike() => "it ends in the same way however often it runs",
             _ if retry.attempts == 0 => "'attempts' is at least 1",
@@ -395,9 +397,7 @@ impl StepSpec {
             StepSpec::If(branch) if branch.then.is_empty() => {
                 Err(("if.then", "needs at least one step"))
             }
-            StepSpec::Each(each) if each.steps.is_empty() => {
-                Err(("each.do", "needs at least one step"))
-            }
+            StepSpec::Each(each) => each.check(),
             StepSpec::Parallel(parallel) => parallel.check(),
             StepSpec::Fetch(fetch) if fetch.to.is_some() != (fetch.after == AfterFetch::Move) => {
                 Err(("fetch.to", "goes with 'after: move', and 'after: move' needs it"))

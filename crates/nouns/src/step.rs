@@ -29,8 +29,8 @@ pub use change::{
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{
-    ApproveSpec, CallSpec, CheckSpec, EachSpec, IfSpec, ParallelNeed, ParallelSpec, SetSpec,
-    StopEnding, StopSpec, Variable, WaitSpec,
+    ApproveSpec, CallSpec, CheckSpec, EachSpec, FindSpec, IfSpec, ParallelNeed, ParallelSpec,
+    SetSpec, StopEnding, StopSpec, Variable, WaitSpec,
 };
 pub use held::{QuarantineSpec, ReleaseSpec};
 pub use keys::{KeyHalf, KeyUse};
@@ -475,6 +475,9 @@ impl Step {
             StepSpec::Mkdir(MkdirSpec { endpoint: Some(name), .. }) => {
                 ("mkdir.endpoint", name, EndpointUse::Files)
             }
+            StepSpec::Each(EachSpec { find: Some(find), .. }) => {
+                ("each.find.endpoint", &find.endpoint, EndpointUse::Files)
+            }
             StepSpec::Http(it) => ("http.endpoint", &it.endpoint, EndpointUse::Web),
             StepSpec::Mail(it) => ("mail.endpoint", &it.endpoint, EndpointUse::Mail),
             StepSpec::Scan(it) => ("scan.endpoint", &it.endpoint, EndpointUse::Scanner),
@@ -503,11 +506,9 @@ impl Step {
         match &self.spec {
             StepSpec::If(branch) => found.push(flag("if.when", &branch.when)),
             StepSpec::Check(check) => found.push(flag("check.that", &check.that)),
-            StepSpec::Each(each) => found.push(StepExpression {
-                field: "each.in",
-                text: &each.list,
-                gives: ExpressionValue::List,
-            }),
+            StepSpec::Each(EachSpec { list: Some(text), .. }) => {
+                found.push(StepExpression { field: "each.in", text, gives: ExpressionValue::List })
+            }
             StepSpec::Wait(WaitSpec { until: Some(text), .. }) => found.push(StepExpression {
                 field: "wait.until",
                 text,

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use entrepot_nouns::rule::EachSpec;
 use serde_json::{Value as Json, json};
 
+use super::find::{self, MORE};
 use super::{Step, StepError};
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::ids::StepKey;
@@ -36,7 +37,18 @@ fn list(given: Json) -> Result<Vec<Json>, StepError> {
 #[async_trait]
 impl Step for EachSpec {
     async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
-        let items = list(run.value(&self.list, &run.noted)?)?;
+        let items = match (&self.find, &self.list) {
+            (Some(find), _) => {
+                let folder = find::folder(find, run.values())?;
+                let endpoint = run.endpoint(&find.endpoint).await?;
+                let store = run.hold.waiting(run.shared.file_access.store(&endpoint)).await??;
+                let found = run.hold.waiting(find::found(find, &store, folder)).await??;
+                run.leave(MORE, json!(found.more));
+                found.items
+            }
+            (None, Some(text)) => list(run.value(text, &run.noted)?)?,
+            (None, None) => Vec::new(),
+        };
         run.leave(ITEMS, Json::Array(items));
         Ok(())
     }
@@ -46,7 +58,18 @@ impl Step for EachSpec {
 impl Foresee for EachSpec {
     async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
         let noted = foresight.noted.clone();
-        let items = list(foresight.value("in", &self.list, &noted)?)?;
+        let items = match (&self.find, &self.list) {
+            (Some(find), _) => {
+                let folder = find::folder(find, foresight.values())?;
+                let endpoint = foresight.endpoint(&find.endpoint).await?;
+                match foresight.found(&endpoint, find, folder).await? {
+                    Ok(found) => found.items,
+                    Err(why) => return Ok(Foreseen::open("runs the steps inside it", why)),
+                }
+            }
+            (None, Some(text)) => list(foresight.value("in", text, &noted)?)?,
+            (None, None) => Vec::new(),
+        };
         let what = match items.len() {
             0 => "runs nothing: the list is empty".to_owned(),
             1 => "runs the steps inside it once".to_owned(),

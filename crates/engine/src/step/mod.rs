@@ -14,6 +14,7 @@ mod exec_foreseen;
 mod extract;
 mod fetch;
 mod fetch_foreseen;
+pub(crate) mod find;
 mod flow;
 mod held;
 pub(crate) mod http;

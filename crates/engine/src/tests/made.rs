@@ -15,7 +15,9 @@ use crate::{Pause, Pauses, check_rule};
 /// Writes a file at an endpoint, as its owner does.
 pub(super) async fn write(world: &World, store: &AnyStore, path: &str, bytes: &[u8]) {
     let id = entrepot_nouns::TransferId(world.env.new_id());
-    let staged = store.stage(id, &path.parse().unwrap()).await.unwrap();
+    let path = path.parse().unwrap();
+    entrepot_storage::make_directories_above(store, &path).await.unwrap();
+    let staged = store.stage(id, &path).await.unwrap();
     staged.write_at(0, bytes::Bytes::copy_from_slice(bytes)).await.unwrap();
     staged.sync().await.unwrap();
     staged.publish(&published(bytes.len() as u64)).await.unwrap();

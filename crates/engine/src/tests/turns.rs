@@ -10,6 +10,7 @@ use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::{Value as Json, json};
 
+use super::made::write;
 use super::world::{SITE, World, content, cut_everywhere, doing, files, memory_store, name};
 
 /// A delivery that fails if it was done before.
@@ -59,6 +60,69 @@ async fn done(world: &World, event: &Event) -> Job {
 async fn addresses(world: &World, job: JobId) -> Vec<String> {
     let steps = world.db.job_steps(job).await.unwrap();
     steps.into_iter().map(|step| step.address.0).collect()
+}
+
+/// A store with files that `find` may mean, and the world with it as endpoint `bank`.
+async fn bank(seed: u64, find: Json) -> (World, AnyStore, Arc<FaultStore>) {
+    let find = json!({"name": "found", "each": {"find": find, "do": [
+        {"fetch": {"endpoint": "bank", "path": "{item.path}"}},
+        deliver("{index}-{item.name}"),
+    ]}});
+    let check = json!({"check": {"that": "steps.found.more || steps.found.count < 9",
+        "message": "{steps.found.count}"}});
+    let (world, out) = world_of(seed, json!([find, check])).await;
+    let store = memory_store(&world.env);
+    let paths = ["in/a.csv", "in/b.csv", "in/c.txt", "in/.d.csv", "in/e.csv.part", "in/x/f.csv"];
+    for path in [&paths[..], &["acme/x/f.csv", "acme/g.csv"]].concat() {
+        write(&world, &store, path, path.as_bytes()).await;
+    }
+    let bank = Arc::new(FaultStore::new(store));
+    world.target("bank", bank.clone()).await;
+    (world, out, bank)
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_at_an_endpoint_are_gone_through_in_the_order_of_their_paths() {
+    for (seed, find, wanted) in [
+        (821, json!({"path": "/in"}), &["0-a.csv", "1-b.csv", "2-c.txt"][..]),
+        (
+            822,
+            json!({"path": "/in", "match": ["*.csv"], "recursive": true}),
+            &["0-a.csv", "1-b.csv", "2-f.csv"],
+        ),
+        (823, json!({"path": "/{account}", "match": ["x/*"], "recursive": true}), &["0-f.csv"]),
+        (824, json!({"path": "/in", "ignore": ["c*"], "limit": 2}), &["0-.d.csv", "1-a.csv"]),
+        (825, json!({"path": "/in", "match": ["*.xml"]}), &[]),
+    ] {
+        let mut find = find;
+        find["endpoint"] = json!("bank");
+        let (mut world, out, _) = bank(seed, find).await;
+        world.start();
+        let event = world.upload("/in/f", b"1").await;
+        done(&world, &event).await;
+        assert_eq!(names(&out).await, wanted, "{seed}");
+    }
+}
+
+/// What is listed counts, also for later attempts, whatever comes to the endpoint meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_fails_is_made_again_and_one_that_was_made_is_kept() {
+    let find = json!({"endpoint": "bank", "path": "/in", "match": ["*.csv"]});
+    let (mut world, out, bank) = bank(826, find).await;
+    bank.fail(Some(StoreCall::List), 1, Fault::Io);
+    // The first file is fetched once, and then not.
+    bank.fail(Some(StoreCall::Open), 2, Fault::Io);
+    world.start();
+    let event = world.upload("/in/f", b"1").await;
+    world.until(async |world| world.events("job.retrying").await.len() == 2).await;
+    write(&world, &(bank.clone() as AnyStore), "in/aa.csv", b"late").await;
+    let job = done(&world, &event).await;
+    assert_eq!(job.attempts, 3);
+    assert_eq!(names(&out).await, ["0-a.csv", "1-b.csv"]);
+    let steps = world.db.job_steps(job.id).await.unwrap();
+    let found = steps.iter().find(|step| step.address.0 == "found" && step.result.is_some());
+    let item = &found.unwrap().result.as_ref().unwrap()["items"][1];
+    assert_eq!((&item["path"], &item["size"]), (&json!("/in/b.csv"), &json!(8)));
 }
 
 #[tokio::test(start_paused = true)]

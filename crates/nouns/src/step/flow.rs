@@ -7,13 +7,15 @@ use schemars::JsonSchema;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Step, StepSpec};
+use super::{Step, StepFlaw, StepSpec};
 use crate::document::{OnByDefault, is_default};
 use crate::limits::{
-    APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS, PARALLEL_BRANCHES,
+    APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS, EACH_FOUND,
+    FILE_PATTERNS, PARALLEL_BRANCHES,
 };
 use crate::name::Name;
 use crate::period::Period;
+use crate::watch::{FilePattern, TAKEN, is_temporary, temporary};
 
 /// Goes on with one of two lists of steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,12 +40,90 @@ pub struct EachSpec {
     /// A CEL expression that gives a list, of 10,000 items and 1 MiB as JSON at most, such as
     /// `hook.body.orders` or `steps.look.out.names`. It is asked once: later attempts of the job
     /// have the same list.
-    #[serde(rename = "in")]
-    pub list: String,
+    #[serde(rename = "in", default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
+    /// In place of `in`: files at an endpoint, listed once. Each item has `path`, `name`, `size`
+    /// and `modified`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<FindSpec>,
     /// What is done with each: `item` and `index`, from 0 on, in conditions; `{item}`,
     /// `{item.FIELD}` and `{index}` in placeholders.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
+}
+
+/// Files at an endpoint, in the order of their paths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FindSpec {
+    /// Where they are: a directory, a bucket, an SFTP or FTP server.
+    pub endpoint: Name,
+    /// The folder there, which may have placeholders.
+    #[serde(default = "root", skip_serializing_if = "is_root")]
+    pub path: String,
+    /// Which of them: by name, or by the path below the folder if the pattern has a slash. Empty:
+    /// all.
+    #[serde(rename = "match", default, skip_serializing_if = "Vec::is_empty")]
+    pub matching: Vec<FilePattern>,
+    /// Which of them not; unset: names that are temporary by custom, such as `*.part` and `.*`.
+    #[serde(default = "temporary", skip_serializing_if = "is_temporary")]
+    pub ignore: Vec<FilePattern>,
+    /// Also in the folders below it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recursive: bool,
+    /// The first so many of them; `steps.NAME.more` says whether there are more.
+    #[serde(default = "thousand", skip_serializing_if = "is_thousand")]
+    pub limit: u32,
+}
+
+fn root() -> String {
+    "/".to_owned()
+}
+
+const fn thousand() -> u32 {
+    1_000
+}
+
+// The signatures are what serde's `skip_serializing_if` asks for.
+fn is_root(path: &str) -> bool {
+    path == "/"
+}
+
+fn is_thousand(limit: &u32) -> bool {
+    *limit == thousand()
+}
+
+impl FindSpec {
+    /// Whether it means a file, by its name and its path below the folder.
+    pub fn takes(&self, name: &str, below: &str) -> bool {
+        let fits = |pattern: &FilePattern| pattern.fits(name, below);
+        (self.matching.is_empty() || self.matching.iter().any(fits)) && !self.leaves(name, below)
+    }
+
+    /// Whether it leaves out a file or folder that could be meant.
+    pub fn leaves(&self, name: &str, below: &str) -> bool {
+        name.starts_with(TAKEN) || self.ignore.iter().any(|pattern| pattern.fits(name, below))
+    }
+}
+
+impl EachSpec {
+    /// Whether its parts go together.
+    pub(crate) fn check(&self) -> Result<(), StepFlaw> {
+        if self.list.is_some() == self.find.is_some() {
+            return Err(("each", "says what it goes through: a list 'in', or files to 'find'"));
+        }
+        if self.steps.is_empty() {
+            return Err(("each.do", "needs at least one step"));
+        }
+        let Some(find) = &self.find else { return Ok(()) };
+        if find.matching.len() > FILE_PATTERNS || find.ignore.len() > FILE_PATTERNS {
+            return Err(("each.find", "has more than 64 patterns"));
+        }
+        if !(1..=EACH_FOUND).contains(&find.limit) {
+            return Err(("each.find.limit", "is from 1 to 10000"));
+        }
+        Ok(())
+    }
 }
 
 /// Runs lists of steps at the same time, on the node that has the job. Each begins with the file
