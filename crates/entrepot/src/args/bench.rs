@@ -356,6 +356,9 @@ pub(crate) struct BenchRulesArgs {
     /// Bytes of a file; `K`, `M`, `G` are powers of 1,024.
     #[arg(long, default_value = "1K", value_parser = size)]
     pub(crate) size: u64,
+    /// Jobs of the same rule that wait meanwhile for their next attempt, which is far away.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) waiting: usize,
     /// Places of each pool of the node.
     #[arg(long, default_value_t = 25)]
     pub(crate) places: usize,

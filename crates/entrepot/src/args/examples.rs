@@ -50,6 +50,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["entrepot import openssh --dry-run", "entrepot import openssh --listener sftp"],
     ),
     (
+        "import calendar",
+        &[
+            "entrepot import calendar holidays.ics --policy bank --dry-run",
+            "entrepot import calendar holidays.ics --policy bank",
+        ],
+    ),
+    (
         "account totp",
         &[
             "entrepot account totp acme",
@@ -277,6 +284,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "entrepot bench rules",
             "entrepot bench rules --workload deliver --count 20000 --folder /disk/bench-rules",
+            "entrepot bench rules --workload steps --waiting 1000000",
         ],
     ),
     ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),

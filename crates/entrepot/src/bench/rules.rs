@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use entrepot_admin::Document;
-use entrepot_crypto::{Sha256, StreamDigest};
+use entrepot_crypto::{Sha256, StreamDigest, document_version};
+use entrepot_db::{DbError, RuleDocument};
+use entrepot_engine::replayed_job;
 use entrepot_journal::Scope;
 use entrepot_loadgen::process::spent;
 use entrepot_loadgen::{Measure, Report};
 use entrepot_nouns::event::FileFact;
-use entrepot_nouns::{Env, Fact, Protocol, SiteId};
+use entrepot_nouns::{Digests, Env, Fact, Job, Name, Protocol, ReplayId, Rule, SiteId};
 use entrepot_spawn::Allowed;
 use serde_json::json;
 
@@ -28,6 +30,10 @@ use crate::serve::Core;
 const LOOK: Duration = Duration::from_millis(2);
 /// The account whose files arrive.
 const ACCOUNT: &str = "bench";
+/// The rule whose jobs are measured.
+const RULE: &str = "bench";
+/// Jobs that wait are made so many in a transaction.
+const WAITING_BATCH: usize = 1_000;
 
 /// Measures every workload as often as asked for, one after the other, each on a new node.
 pub(super) async fn run(
@@ -94,15 +100,22 @@ async fn measure(
     let facts = files(&args.folder.join("in"), args, env)?;
     let limit = DescriptorPlan::new(descriptors::raise()?, config.workers);
     let core = Core::start(&config, log, limit).await?;
-    let done = work(&core, facts, args, env).await;
+    let done = match wait(&core, args.waiting, env).await {
+        Ok(()) => work(&core, facts, args, env).await,
+        Err(error) => Err(error),
+    };
     core.engine.stop(Duration::from_secs(1)).await;
     core.spawner.stop().await;
     core.vfs.stop().await;
     core.parts.close().await?;
     let Done { seconds, cpu } = done?;
     let units = args.count as f64;
+    let waiting = match args.waiting {
+        0 => String::new(),
+        count => format!("-{count}-waiting"),
+    };
     Ok(Measure {
-        workload: workload.as_str().to_owned(),
+        workload: format!("{}{waiting}", workload.as_str()),
         unit: "job".to_owned(),
         units,
         seconds,
@@ -145,7 +158,7 @@ async fn prepare(args: &BenchRulesArgs, workload: RulesWorkload) -> Result<Confi
          endpoint: {{name: bench-in, target: {{directory: {{path: {}}}}}}}\n---\n\
          endpoint: {{name: bench-out, target: {{directory: {{path: {}}}}}}}\n---\n\
          mount: {{name: bench-in, account: {ACCOUNT}, path: /, endpoint: bench-in}}\n---\n\
-         rule: {{name: bench, when: {{event: file.uploaded}}, do: {}}}\n",
+         rule: {{name: {RULE}, when: {{event: file.uploaded}}, do: {}}}\n",
         json!(folder.join("in")),
         json!(folder.join("out")),
         workload.steps(),
@@ -167,19 +180,57 @@ fn files(folder: &Path, args: &BenchRulesArgs, env: &Env) -> Result<Vec<FileFact
         std::fs::write(&path, &content).map_err(|error| {
             Failure::file(format!("cannot write '{}': {error}", path.display()))
         })?;
-        facts.push(FileFact {
-            transfer: env.new_id(),
-            path: format!("/f{number}"),
-            size: args.size,
-            digests,
-            protocol: Protocol::Sftp,
-            started_at: env.now(),
-            identity: None,
-            displaced: None,
-            temporary: false,
-        });
+        facts.push(fact(env, number, args.size, digests));
     }
     Ok(facts)
+}
+
+/// What the event of an upload says.
+fn fact(env: &Env, number: usize, size: u64, digests: Digests) -> FileFact {
+    FileFact {
+        transfer: env.new_id(),
+        path: format!("/f{number}"),
+        size,
+        digests,
+        protocol: Protocol::Sftp,
+        started_at: env.now(),
+        identity: None,
+        displaced: None,
+        temporary: false,
+    }
+}
+
+/// Makes jobs that wait: each has failed once, and is tried again at some time of the day after
+/// tomorrow. They lie among each other, as those of partners that are away do.
+async fn wait(core: &Core, count: usize, env: &Env) -> Result<(), Failure> {
+    let failed = |error: DbError| Failure::new("EP0209", Exit::Failed, error.to_string());
+    let db = &core.parts.db;
+    let name: Name = RULE.parse().map_err(|error| Failure::start(format!("{error}")))?;
+    let Some(rule) = db.find::<Rule>(SiteId::MAIN, &name).await.map_err(failed)? else {
+        return Err(Failure::start("the rule of the bench is gone".to_owned()));
+    };
+    let document = RuleDocument::of(&rule, document_version);
+    let document = document.map_err(|error| Failure::start(error.to_string()))?;
+    let (now, day) = (env.now(), Duration::from_secs(86_400));
+    for part in 0..count.div_ceil(WAITING_BATCH) {
+        let first = part * WAITING_BATCH;
+        let jobs = (first..count.min(first + WAITING_BATCH)).map(|number| {
+            let fact = Fact::FileUploaded { file: fact(env, number, 1_024, Digests::default()) };
+            let event = core.parts.recorder.event(&Scope::site(SiteId::MAIN), fact);
+            // As far apart as their numbers are not.
+            let second = (number as u64).wrapping_mul(7_919) % day.as_secs();
+            let due_at = now.plus(day).plus(day).plus(Duration::from_secs(second));
+            let job = replayed_job(&event, &rule, ReplayId(env.new_id()), now);
+            let rule_version = Some(document.version.clone());
+            Job { due_at, rule_version, attempts: 1, epoch: 1, ..job }
+        });
+        let jobs: Vec<Job> = jobs.collect();
+        let mut tx = db.begin().await.map_err(failed)?;
+        let documents = std::slice::from_ref(&document);
+        tx.insert_jobs(&jobs, documents, now).await.map_err(failed)?;
+        tx.commit().await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// What it took.
