@@ -2,7 +2,6 @@
 
 use entrepot_journal::Scope;
 use entrepot_nouns::explanation::{RuleExplanation, RuleOutcome};
-use entrepot_nouns::rule::When;
 use entrepot_nouns::{Event, Fact, Kind, Name, Rule, Stored};
 use serde_json::{Map, Value};
 
@@ -39,7 +38,7 @@ impl Admin {
             return Err(self.missing_noun(actor, Kind::Rule, name).await);
         };
         let not_run = |problem: String| AdminError::NotRun { name: name.clone(), problem };
-        let When::Call(call) = &rule.noun.when else {
+        let Some(call) = rule.noun.when.call() else {
             let problem = "it does not start by hand; that needs 'when: {call: {}}'";
             return Err(not_run(problem.to_owned()));
         };

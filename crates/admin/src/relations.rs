@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use entrepot_nouns::endpoint::EndpointUse;
-use entrepot_nouns::rule::{ApproveSpec, CallSpec, KeyHalf, KeyUse, StepSpec, When};
+use entrepot_nouns::rule::{ApproveSpec, CallSpec, KeyHalf, KeyUse, StepSpec};
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
-    Reference, Rule, Site, VPath,
+    Noun as _, Reference, Rule, Site, VPath,
 };
 
 use crate::near;
@@ -171,10 +171,10 @@ impl<'a> Relations<'a> {
                 }
             }
         }
-        if let Some(problem) = self.unfit_calendar(&rule.when) {
+        if let Some(problem) = self.unfit_calendar(rule) {
             return Some(problem);
         }
-        if let When::Hook(hook) = &rule.when {
+        if let Some(hook) = rule.when.hook() {
             for (at, name) in hook.keys.iter().enumerate() {
                 if self.key(name).is_some_and(|key| key.key_type != KeyType::WebHook) {
                     let problem = format!("key '{name}' is not of type web-hook");
@@ -189,18 +189,15 @@ impl<'a> Relations<'a> {
 
     /// Why a rule cannot take its days from the policy that it names, if so: the field and a
     /// sentence.
-    fn unfit_calendar(&self, when: &When) -> Option<(String, String)> {
-        let (field, name) = match when {
-            When::Cron(cron) => ("when.cron.calendar", cron.calendar.as_ref()?),
-            When::Expect(expect) => ("when.expect.calendar", expect.calendar.as_ref()?),
-            _ => return None,
+    fn unfit_calendar(&self, rule: &Rule) -> Option<(String, String)> {
+        let lacks = |name: &Name| {
+            let policy = self.nouns.get(&NounKey::new(Kind::Policy, name));
+            matches!(policy, Some(AnyNoun::Policy(policy)) if policy.calendar.is_none())
         };
-        let Some(AnyNoun::Policy(policy)) = self.nouns.get(&NounKey::new(Kind::Policy, name))
-        else {
-            return None;
-        };
-        let problem = || format!("policy '{name}' has no calendar: give it 'calendar'");
-        policy.calendar.is_none().then(|| (field.to_owned(), problem()))
+        let named = rule.references().into_iter().filter(|it| it.kind == Kind::Policy);
+        let lacking = named.into_iter().find(|reference| lacks(&reference.name))?;
+        let problem = format!("policy '{}' has no calendar: give it 'calendar'", lacking.name);
+        Some((lacking.field, problem))
     }
 
     /// Why an endpoint is not for this use, if so.
@@ -221,7 +218,7 @@ impl<'a> Relations<'a> {
         else {
             return None;
         };
-        let When::Call(starts_on) = &rule.when else {
+        let Some(starts_on) = rule.when.call() else {
             let problem = format!("rule '{}' does not start by 'when: {{call: {{}}}}'", rule.name);
             return Some(("rule", problem));
         };

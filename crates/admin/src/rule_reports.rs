@@ -1,7 +1,7 @@
 //! What is found out about rules before they run: their tests, flaws, and what differs between a
 //! document and what is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use entrepot_db::EventFilter;
 use entrepot_nouns::explanation::{EventExplanation, RuleExplanation, RuleOutcome};
@@ -144,13 +144,14 @@ impl Admin {
 
 /// The kinds of events that may start a rule; an arrival has several.
 pub(crate) fn start_kinds(rule: &Rule) -> Vec<String> {
-    let kinds: Vec<&str> = rule.when.kinds().collect();
-    let kinds: &[&str] = match *kinds {
-        ["file.uploaded"] => &["file.uploaded", "file.recovered", "file.renamed"],
-        [] => &["command.done"],
-        _ => &kinds,
-    };
-    kinds.iter().map(|kind| (*kind).to_owned()).collect()
+    let mut kinds: BTreeSet<&str> = rule.when.kinds().collect();
+    if kinds.contains("file.uploaded") {
+        kinds.extend(["file.recovered", "file.renamed"]);
+    }
+    if kinds.is_empty() {
+        kinds.insert("command.done");
+    }
+    kinds.into_iter().map(str::to_owned).collect()
 }
 
 async fn blocking<T: Send + 'static>(

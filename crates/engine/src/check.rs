@@ -9,6 +9,7 @@ use entrepot_nouns::rule::{
 };
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
+use entrepot_nouns::web_hook::WebHook;
 use entrepot_nouns::{
     CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, StepAddress, Timestamp, TransferId,
@@ -33,16 +34,20 @@ use tried::Tried;
 /// # Errors
 /// The field that cannot be used, and why.
 pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
-    if let When::Cron(cron) = &rule.when {
-        schedule::check(cron, Env::real().now())?;
-    }
-    if let When::Expect(expect) = &rule.when {
-        expecting::check(expect)?;
+    for (at, when) in rule.when.all().iter().enumerate() {
+        let checked = match when {
+            When::Cron(cron) => schedule::check(cron, Env::real().now()),
+            When::Expect(expect) => expecting::check(expect),
+            _ => Ok(()),
+        };
+        let placed =
+            |error: FieldError| FieldError::new(rule.when.place(at, &error.field), error.problem);
+        checked.map_err(placed)?;
     }
     check_conditions(rule)?;
     for (at, command) in rule.when.commands().iter().enumerate() {
         if !is_known(command) {
-            let moment = if matches!(rule.when, When::Before(_)) { "before" } else { "after" };
+            let moment = if rule.when.before().is_some() { "before" } else { "after" };
             let text = format!(
                 "'{command}' is no command that clients of this server can send: see the verbs in \
                  docs/protocols"
@@ -50,12 +55,14 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
             return Err(FieldError::new(format!("when.{moment}.{at}"), text));
         }
     }
-    let event = example(rule);
-    if let Some(order) = &rule.order {
-        let by = pattern::expand(&order.by, &event).map(drop);
-        by.map_err(|error| FieldError::new("order", error.to_string()))?;
+    for when in rule.when.all() {
+        let event = example_on(rule, when);
+        if let Some(order) = &rule.order {
+            let by = pattern::expand(&order.by, &event).map(drop);
+            by.map_err(|error| FieldError::new("order", error.to_string()))?;
+        }
+        check_placeholders(rule, &event)?;
     }
-    check_placeholders(rule, &event)?;
     tried::check(rule, |kind| example_of(rule, kind))
 }
 
@@ -273,10 +280,7 @@ fn due(rule: &Rule) -> Fact {
 
 /// A file that the rule expects has not come, or came otherwise.
 fn expected(rule: &Rule, kind: &str) -> Fact {
-    let count = match &rule.when {
-        When::Expect(expect) => u64::from(expect.count),
-        _ => 1,
-    };
+    let count = rule.when.expect().map_or(1, |expect| u64::from(expect.count));
     let seen = match kind {
         "expected.late" => count,
         "expected.extra" => count.saturating_add(1),
@@ -294,22 +298,15 @@ fn expected(rule: &Rule, kind: &str) -> Fact {
 
 /// A start of the rule by hand.
 fn called(rule: &Rule) -> Fact {
-    let parameters = match &rule.when {
-        When::Call(call) => {
-            let examples = call.parameters.iter();
-            examples.map(|(name, parameter)| (name.clone(), parameter.example())).collect()
-        }
-        _ => serde_json::Map::new(),
-    };
+    let parameters = rule.when.call().into_iter().flat_map(|call| &call.parameters);
+    let parameters = parameters.map(|(name, parameter)| (name.clone(), parameter.example()));
+    let parameters = parameters.collect();
     Fact::RuleCalled { rule: rule.name.clone(), parameters, by: "cli:root".to_owned() }
 }
 
 /// A web hook like any other. What is in its body is known when it comes.
 fn hook(rule: &Rule) -> Fact {
-    let kept = match &rule.when {
-        When::Hook(hook) => hook.kept_headers(),
-        _ => Vec::new(),
-    };
+    let kept = rule.when.hook().map(WebHook::kept_headers).unwrap_or_default();
     Fact::HookReceived {
         rule: rule.name.clone(),
         address: "192.0.2.1".to_owned(),
@@ -320,9 +317,9 @@ fn hook(rule: &Rule) -> Fact {
 
 /// A file like any other in the watched folder.
 fn found(rule: &Rule) -> Fact {
-    let (endpoint, folder) = match &rule.when {
-        When::Watch(watch) => (watch.endpoint.clone(), watch.path.as_str()),
-        _ => (rule.name.clone(), "/folder"),
+    let (endpoint, folder) = match rule.when.watch() {
+        Some(watch) => (watch.endpoint.clone(), watch.path.as_str()),
+        None => (rule.name.clone(), "/folder"),
     };
     Fact::WatchFound {
         rule: rule.name.clone(),
@@ -365,8 +362,15 @@ fn example_of(rule: &Rule, kind: &str) -> Event {
     Event { fact, ..example(rule) }
 }
 
-/// An upload like any other, or the command of one.
+/// What starts the rule first of all: an upload like any other, or the command of one.
 pub(crate) fn example(rule: &Rule) -> Event {
+    // The invariant: a rule that is stored has a trigger.
+    let upload = When::Event("file.uploaded".to_owned());
+    example_on(rule, rule.when.all().first().unwrap_or(&upload))
+}
+
+/// An event like any other of those that this trigger of the rule starts on.
+fn example_on(rule: &Rule, when: &When) -> Event {
     let account = rule.run_as.clone().unwrap_or_else(|| rule.name.clone());
     Event {
         id: Uuid::from_u128(1).into(),
@@ -379,7 +383,7 @@ pub(crate) fn example(rule: &Rule) -> Event {
         job: None,
         cause: None,
         depth: 0,
-        fact: match &rule.when {
+        fact: match when {
             When::Event(kind) if !kind.starts_with("command.") => upload(),
             When::Cron(_) => due(rule),
             When::Call(_) => called(rule),
@@ -394,6 +398,45 @@ pub(crate) fn example(rule: &Rule) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rule_on_several_things_can_use_what_each_of_them_has() {
+        let rule = |condition: &str, steps: serde_json::Value| -> Rule {
+            serde_json::from_value(serde_json::json!({
+                "name": "r", "if": condition, "do": steps, "when": [
+                    {"event": "file.uploaded"}, {"cron": "0 3 * * *"},
+                    {"call": {"parameters": {"day": {}}}},
+                ],
+            }))
+            .unwrap()
+        };
+        let run = |word: &str| serde_json::json!([{"exec": {"argv": ["/bin/true", word]}}]);
+        for good in [
+            "event.kind == 'schedule.due' || file.size > 0",
+            "params == null || params.day == 'today'",
+            "event.kind == 'file.uploaded' && event.path.startsWith('/in/')",
+            "event.depth == 0 && site == 'main'",
+        ] {
+            assert_eq!(check_rule(&rule(good, run("{date}"))), Ok(()), "{good}");
+        }
+        for (bad, said) in [
+            ("event.pathh == ''", "did you mean 'path'"),
+            ("fil.size > 0", "did you mean 'file'"),
+            ("event.depth == 'a'", "never equal"),
+        ] {
+            let error = check_rule(&rule(bad, run("{date}"))).unwrap_err();
+            assert!(error.field == "if" && error.problem.contains(said), "{bad}: {error}");
+        }
+        // Each of what starts it must have what stands for a placeholder.
+        let error = check_rule(&rule("true", run("{planned}"))).unwrap_err();
+        assert_eq!(error.field, "do.0.exec.argv.1");
+        let mut late = rule("true", run("{date}"));
+        late.when = serde_json::from_value(serde_json::json!(
+            [{"event": "file.uploaded"}, {"cron": "0 30 30 2 *"}]
+        ))
+        .unwrap();
+        assert_eq!(check_rule(&late).unwrap_err().field, "when.1.cron.expression");
+    }
 
     #[test]
     fn what_cannot_run_is_named_by_its_field() {
@@ -526,7 +569,7 @@ mod tests {
             assert!(error.field == field && error.to_string().contains(said), "{error}");
         }
         let mut other = rule("true", "{params.day}");
-        other.when = When::Event("file.uploaded".to_owned());
+        other.when = When::Event("file.uploaded".to_owned()).into();
         assert_eq!(check_rule(&other).unwrap_err().field, "do.0.exec");
     }
 

@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
 use entrepot_nouns::explanation::TracedExpression;
-use entrepot_nouns::rule::{ExpressionValue, When};
+use entrepot_nouns::rule::{ExpressionValue, Triggers};
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Event, Fact};
 
@@ -64,15 +64,15 @@ impl Condition {
         }
     }
 
-    /// Says what would fail on everything that a rule with this `when` starts on.
-    pub(crate) fn check(&self, when: &When) -> Result<(), ConditionError> {
+    /// Says what would fail on everything that a rule with these triggers starts on.
+    pub(crate) fn check(&self, when: &Triggers) -> Result<(), ConditionError> {
         checker::check(&self.program, &Scope::rule(when), ExpressionValue::Flag)
     }
 
-    /// Says what would fail wherever a step with it runs, of a rule with this `when`.
+    /// Says what would fail wherever a step with it runs, of a rule with these triggers.
     pub(crate) fn check_in_step(
         &self,
-        when: &When,
+        when: &Triggers,
         names: &Noted,
         gives: ExpressionValue,
     ) -> Result<(), ConditionError> {

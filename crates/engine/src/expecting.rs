@@ -22,7 +22,6 @@ use entrepot_db::{Db, DbError, Decision, ExpectTelling, Expectation, ExpectedWin
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::event::ExpectedFact;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::When;
 use entrepot_nouns::{Event, Expect, Fact, FieldError, Name, NodeId, Rule, SiteId, Timestamp};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -163,7 +162,7 @@ impl Expecter {
             let rules = db.list::<Rule>(site).await?;
             let calendars = Calendars::of_site(&db, site).await?;
             for rule in rules.iter().filter(|rule| rule.noun.enabled) {
-                let When::Expect(expect) = &rule.noun.when else { continue };
+                let Some(expect) = rule.noun.when.expect() else { continue };
                 let (terms, since) = (ids::terms(rule.id, expect), rule.changed_at);
                 wanted.push(Expectation { rule: rule.id, terms, since });
                 let known = self.entries.remove(&rule.id).filter(|known| known.terms == terms);
@@ -333,7 +332,7 @@ fn entry(
     windows: Result<Windows, FieldError>,
     known: Option<Entry>,
 ) -> Option<Entry> {
-    let When::Expect(expect) = &rule.noun.when else { return None };
+    let expect = rule.noun.when.expect()?;
     let demand = Demand::of(expect);
     let windows = match windows {
         Ok(windows) => windows,

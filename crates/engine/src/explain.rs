@@ -6,7 +6,7 @@ use entrepot_nouns::explanation::{
     ConditionExplanation, EventExplanation, ExplainedJob, RuleExplanation, RuleOutcome,
 };
 use entrepot_nouns::limits::CAUSE_DEPTH;
-use entrepot_nouns::rule::When;
+use entrepot_nouns::rule::{Triggers, When};
 use entrepot_nouns::{Event, Fact, Name, Rule, Stored};
 
 use crate::condition::Subject;
@@ -106,6 +106,12 @@ impl Asked<'_> {
         Some(ConditionExplanation { source, holds, error, trace })
     }
 
+    /// Why the event is none that starts a rule on these.
+    fn other_kinds(&self, triggers: &Triggers) -> String {
+        let each = triggers.all().iter().map(|when| self.other_kind(when));
+        each.collect::<Vec<_>>().join("; ")
+    }
+
     /// Why the event is none that starts a rule on this.
     fn other_kind(&self, when: &When) -> String {
         let kind = self.event.fact.kind();
@@ -161,9 +167,9 @@ impl Asked<'_> {
                 format!("the event belongs to the site '{}', the rule to another", self.site)
             }
             RuleOutcome::Waited => {
-                let moment = match rule.noun.when {
-                    When::Before(_) => "before the command",
-                    _ => "before its reply",
+                let moment = match rule.noun.when.before() {
+                    Some(_) => "before the command",
+                    None => "before its reply",
                 };
                 format!("a client waits for it {moment}, so it makes no jobs")
             }
@@ -171,7 +177,7 @@ impl Asked<'_> {
                 "the file had a temporary name; its rename to the final one starts the rule"
                     .to_owned()
             }
-            RuleOutcome::OtherKind => self.other_kind(&rule.noun.when),
+            RuleOutcome::OtherKind => self.other_kinds(&rule.noun.when),
             RuleOutcome::OtherCommand => {
                 let command = self.event.fact.command();
                 let said = command.map_or_else(String::new, |command| {
@@ -216,9 +222,13 @@ fn outcome_of(misfit: Misfit) -> RuleOutcome {
 
 /// What a rule starts on, in the words of its document.
 fn trigger(rule: &Rule) -> String {
-    let list =
-        || rule.when.commands().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    match &rule.when {
+    let triggers = rule.when.all().iter().map(|when| trigger_of(rule, when));
+    triggers.collect::<Vec<_>>().join("; or ")
+}
+
+fn trigger_of(rule: &Rule, when: &When) -> String {
+    let list = || when.commands().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match when {
         When::Event(kind) => format!("event {kind}"),
         When::Cron(cron) => format!("cron '{}' in {}", cron.expression, cron.zone),
         When::Call(call) => {

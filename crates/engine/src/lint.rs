@@ -160,12 +160,20 @@ impl Finder<'_> {
 
     /// Whether an event that the rule brings about starts it again.
     fn starts_itself(&mut self, looked: &Looked<'_>) {
-        let When::Event(kind) = &self.rule.when else { return };
+        let triggers = &self.rule.when;
+        for (at, when) in triggers.all().iter().enumerate() {
+            if let Some(kind) = when.event() {
+                self.starts_itself_on(kind, triggers.place(at, "when.event"), looked);
+            }
+        }
+    }
+
+    fn starts_itself_on(&mut self, kind: &str, field: String, looked: &Looked<'_>) {
         if looked.mentions("depth") || looked.mentions("event.rule") {
             return;
         }
         for place in self.rule.all_places() {
-            let again = match (&place.step.spec, kind.as_str()) {
+            let again = match (&place.step.spec, kind) {
                 (StepSpec::Move(rename), "file.renamed") => {
                     !leaves(&rename.to, looked) && place.step.condition.is_none()
                 }
@@ -182,18 +190,18 @@ impl Finder<'_> {
                 self.add(RuleFlaw::StartsItself, place.field, text);
             }
         }
-        if matches!(kind.as_str(), "job.done" | "job.failed" | "job.retrying") && looked.is_always {
+        if matches!(kind, "job.done" | "job.failed" | "job.retrying") && looked.is_always {
             let name = &self.rule.name;
             let text = format!(
                 "its own jobs start it again: have its 'if' ask for \"event.rule != '{name}'\""
             );
-            self.add(RuleFlaw::StartsItself, "when.event", text);
+            self.add(RuleFlaw::StartsItself, field, text);
         }
     }
 
     /// A watched folder is one that a mount lets accounts write to: they tell of files themselves.
     fn own_folder(&mut self, mounts: &[Mount]) {
-        let When::Watch(watch) = &self.rule.when else { return };
+        let Some(watch) = self.rule.when.watch() else { return };
         let folder = watch.path.as_str().trim_matches('/');
         let reaches = |inner: &str, outer: &str| {
             let rest = inner.strip_prefix(outer);
@@ -219,14 +227,12 @@ impl Finder<'_> {
 
     /// A rule before commands refuses each of those that start this one.
     fn shadowed(&mut self, looked: &Looked<'_>, all: &[Looked<'_>]) {
-        let When::After(commands) = &looked.rule.when else { return };
+        let Some(commands) = looked.rule.when.after() else { return };
         let refused = |command: &CommandPattern| {
             let by = all.iter().find(|other| {
                 let refuses = |step: &Step| matches!(step.spec, StepSpec::Refuse(_));
-                let before = match &other.rule.when {
-                    When::Before(patterns) => patterns.iter().any(|it| covers(it, command)),
-                    _ => false,
-                };
+                let patterns = other.rule.when.before().unwrap_or_default();
+                let before = patterns.iter().any(|it| covers(it, command));
                 let is_first = other.rule.steps.first().is_some_and(refuses);
                 other.rule.enabled && other.is_always && before && is_first
             });
@@ -241,8 +247,10 @@ impl Finder<'_> {
 
     /// Two rules that move or remove the file of the same event.
     fn same_file(&mut self, one: &Looked<'_>, other: &Looked<'_>) {
-        let same_event = one.rule.when == other.rule.when
-            && matches!(one.rule.when, When::Event(_) | When::After(_));
+        let is_shared = |when: &When| {
+            matches!(when, When::Event(_) | When::After(_)) && other.rule.when.all().contains(when)
+        };
+        let same_event = one.rule.when.all().iter().any(is_shared);
         let both = one.rule.enabled && other.rule.enabled;
         if !same_event || !both || one.is_apart_from(other) {
             return;

@@ -261,7 +261,7 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
         return Err(if is_early { Misfit::Temporary } else { Misfit::Kind });
     }
     if !rule_is_for(rule, event) {
-        let is_for_one_rule = rule.noun.when.is_of_one_rule();
+        let is_for_one_rule = rule.noun.when.all().iter().any(When::is_of_one_rule);
         return Err(if is_for_one_rule { Misfit::Kind } else { Misfit::Command });
     }
     if rule.noun.enabled { Ok(()) } else { Err(Misfit::Disabled) }
@@ -269,7 +269,7 @@ pub(crate) fn fit(rule: &Stored<Rule>, event: &Event) -> Result<(), Misfit> {
 
 /// The kinds of events that make jobs of `rule`; none of a rule that clients wait for.
 fn start_kinds(rule: &Rule) -> impl Iterator<Item = &str> + Clone {
-    let is_after = matches!(rule.when, When::After(_)) && !rule.is_waited_for();
+    let is_after = rule.when.after().is_some() && !rule.is_waited_for();
     is_after.then_some("command.done").into_iter().chain(rule.when.kinds())
 }
 
@@ -325,23 +325,34 @@ impl Compiled {
 /// A rule on commands is for some of them only, and one on a schedule, on a start by hand, on files
 /// of a folder or on a web hook for those events alone that name it.
 pub(crate) fn rule_is_for(rule: &Stored<Rule>, event: &Event) -> bool {
-    if rule.noun.when.is_of_one_rule()
+    let mut triggers = rule.noun.when.all().iter();
+    triggers.any(|when| trigger_is_for(&rule.noun.name, when, event))
+}
+
+/// As [`rule_is_for`], of one of the triggers of the rule of this name.
+fn trigger_is_for(rule: &Name, when: &When, event: &Event) -> bool {
+    let mut wanted = when.kinds().peekable();
+    let is_of_events = wanted.peek().is_some();
+    if is_of_events && !wanted.any(|kind| kinds(&event.fact).any(|counted| counted == kind)) {
+        return false;
+    }
+    if when.is_of_one_rule()
         && let Some(meant) = event.fact.rule_meant()
     {
-        return *meant == rule.noun.name;
+        return meant == rule;
     }
-    let commands = rule.noun.when.commands();
+    let commands = when.commands();
     let Some(command) = event.fact.command() else { return commands.is_empty() };
     let is = |it: &CommandPattern| it.is_for(command.protocol, &command.verb, &command.argument);
     commands.is_empty() || commands.iter().any(is)
 }
 
 fn moment(rule: &Rule) -> Option<Moment> {
-    match &rule.when {
-        When::Before(_) => Some(Moment::Before),
-        When::After(_) if rule.is_waited_for() => Some(Moment::Reply),
-        When::After(_) => Some(Moment::Done),
-        _ => None,
+    match (rule.when.before(), rule.when.after()) {
+        (Some(_), _) => Some(Moment::Before),
+        (None, Some(_)) if rule.is_waited_for() => Some(Moment::Reply),
+        (None, Some(_)) => Some(Moment::Done),
+        (None, None) => None,
     }
 }
 

@@ -18,7 +18,6 @@ use entrepot_db::{Db, DbError, Schedule, Telling};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::cron::Overlap;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::When;
 use entrepot_nouns::{Event, Fact, Name, Rule, SiteId, Timestamp};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -299,7 +298,7 @@ fn entry(
     calendars: &Calendars,
     known: Option<&Plan>,
 ) -> Option<(Uuid, Entry)> {
-    let When::Cron(cron) = &rule.noun.when else { return None };
+    let cron = rule.noun.when.cron()?;
     let read = || {
         let calendar = calendars.named(cron.calendar.as_ref(), "when.cron.calendar")?;
         let calendar = calendar.map(|named| named.calendar);

@@ -16,7 +16,6 @@ use async_trait::async_trait;
 use entrepot_db::{Db, DbError, WatchLease, WatchedFile};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::When;
 use entrepot_nouns::watch::{Watch, WatchChange};
 use entrepot_nouns::{Endpoint, Event, Fact, Name, Rule, SiteId};
 use entrepot_storage::AnyStore;
@@ -203,7 +202,7 @@ impl Watcher {
         for site in db.sites().await? {
             let site = SiteId(site.id);
             for rule in db.list::<Rule>(site).await? {
-                let When::Watch(watch) = &rule.noun.when else { continue };
+                let Some(watch) = rule.noun.when.watch() else { continue };
                 // What a disabled rule has found stays known.
                 known.insert(rule.id);
                 let endpoint = db.find::<Endpoint>(site, &watch.endpoint).await?;

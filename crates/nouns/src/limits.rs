@@ -18,6 +18,8 @@ pub const CAUSE_DEPTH: u8 = 8;
 pub const SOURCE_BYTES: usize = 64;
 /// Most serial numbers and key ids that a certification key revokes, each.
 pub const REVOKED: usize = 10_000;
+/// Most triggers of a rule.
+pub const TRIGGERS: usize = 16;
 /// Most files that an `each` finds.
 pub const EACH_FOUND: u32 = 10_000;
 /// Most days of a calendar that belong to it, and most that do not, by their dates.

@@ -15,6 +15,7 @@ use crate::watch::Watch;
 
 pub use crate::step::place::*;
 pub use crate::step::*;
+pub use crate::triggers::Triggers;
 pub use crate::when::When;
 
 /// `when` · `if` · `do` · `else`. Runs as jobs: durable, leased, retried.
@@ -27,7 +28,7 @@ pub struct Rule {
     #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
     /// What it starts on.
-    pub when: When,
+    pub when: Triggers,
     /// A CEL expression over `event`, `file` (`path`, `name`, `size`, `digest`) and `command`;
     /// unset: always.
     #[serde(rename = "if", default, skip_serializing_if = "Option::is_none")]
@@ -146,15 +147,12 @@ impl Rule {
     /// The folder that it watches, if its steps work on the files of the endpoint: it names no
     /// account.
     pub fn watched_without_account(&self) -> Option<&Watch> {
-        match &self.when {
-            When::Watch(watch) if self.run_as.is_none() => Some(watch),
-            _ => None,
-        }
+        self.when.watch().filter(|_| self.run_as.is_none())
     }
 
     /// Whether its steps work on files that their mount holds.
     fn is_of_held(&self) -> bool {
-        matches!(&self.when, When::Event(kind) if kind == "file.held")
+        self.when.kinds().any(|kind| kind == "file.held")
     }
 
     /// The steps of a list.
@@ -259,14 +257,9 @@ impl Rule {
     /// Whether a client waits for its steps: they run at once, in order, once; else they are a
     /// durable job.
     pub fn is_waited_for(&self) -> bool {
-        match &self.when {
-            When::Before(_) => true,
-            When::After(_) => {
-                let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
-                self.steps.iter().any(waits)
-            }
-            _ => false,
-        }
+        let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
+        self.when.before().is_some()
+            || (self.when.after().is_some() && self.steps.iter().any(waits))
     }
 
     fn check_timeout(&self, step: &Step) -> Result<(), StepFlaw> {
@@ -334,7 +327,7 @@ impl Rule {
                     Err(("if", "a client waits for this rule: put the 'if' above the steps"))
                 }
                 StepSpec::Exec(exec) => exec.check(self, file),
-                StepSpec::Refuse(refuse) if matches!(self.when, When::Before(_)) => {
+                StepSpec::Refuse(refuse) if self.when.before().is_some() => {
                     refuse.check(place.following)
                 }
                 StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
@@ -462,12 +455,12 @@ impl FileThere {
     /// At the first step of a rule. The file of a watched folder is in no account's view, and a
     /// file that was removed is nowhere.
     fn of(rule: &Rule) -> FileThere {
-        match &rule.when {
-            When::Cron(_) | When::Call(_) | When::Hook(_) | When::Expect(_) => FileThere::No,
-            When::Watch(watch) if rule.run_as.is_some() || watch.is_for_removed() => FileThere::No,
-            When::Watch(_) => FileThere::Yes,
-            When::Event(_) | When::Before(_) | When::After(_) => FileThere::Yes,
-        }
+        let is_there = |when: &When| match when {
+            When::Cron(_) | When::Call(_) | When::Hook(_) | When::Expect(_) => false,
+            When::Watch(watch) => rule.run_as.is_none() && !watch.is_for_removed(),
+            When::Event(_) | When::Before(_) | When::After(_) => true,
+        };
+        if rule.when.all().iter().all(is_there) { FileThere::Yes } else { FileThere::No }
     }
 }
 
@@ -521,28 +514,17 @@ impl ExecSpec {
         if self.env.keys().any(|name| !is_variable(name)) {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
         }
-        match rule.when {
-            _ if self.waits() && rule.when.commands().is_empty() => {
-                return Err((
-                    "exec.reply",
-                    "only a rule 'after' a command can make its reply wait",
-                ));
-            }
-            When::After(_) if waited && !self.waits() => {
-                return Err((
-                    "exec.reply",
-                    "in one rule the reply waits for all steps or for none",
-                ));
-            }
-            When::Before(_) if self.stdin == ExecStdin::File => {
-                return Err(("exec.stdin", "before a command there is no file yet"));
-            }
-            When::Cron(_) | When::Call(_) | When::Hook(_) | When::Expect(_)
-                if self.stdin == ExecStdin::File && file == FileThere::No =>
-            {
-                return Err(("exec.stdin", "what starts this rule brings no file"));
-            }
-            _ => {}
+        if self.waits() && rule.when.commands().is_empty() {
+            return Err(("exec.reply", "only a rule 'after' a command can make its reply wait"));
+        }
+        if rule.when.after().is_some() && waited && !self.waits() {
+            return Err(("exec.reply", "in one rule the reply waits for all steps or for none"));
+        }
+        if rule.when.before().is_some() && self.stdin == ExecStdin::File {
+            return Err(("exec.stdin", "before a command there is no file yet"));
+        }
+        if rule.when.watch().is_none() && self.stdin == ExecStdin::File && file == FileThere::No {
+            return Err(("exec.stdin", "what starts this rule brings no file"));
         }
         if waited && self.stdout != ExecStdout::None {
             return Err(("exec.stdout", "a client waits for this rule: no step reads it"));

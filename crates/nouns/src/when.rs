@@ -11,7 +11,7 @@ use crate::noun::{FieldError, Kind, Reference};
 use crate::watch::Watch;
 use crate::web_hook::WebHook;
 
-/// What a rule starts on.
+/// One thing that a rule starts on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
@@ -49,6 +49,14 @@ impl When {
             When::Before(_) | When::After(_) => (None, &[]),
         };
         named.into_iter().chain(own.iter().copied())
+    }
+
+    /// The kind of event that it names, if it names one.
+    pub fn event(&self) -> Option<&str> {
+        match self {
+            When::Event(kind) => Some(kind),
+            _ => None,
+        }
     }
 
     /// The commands it starts on, if any.

@@ -15,7 +15,6 @@ use entrepot_crypto::webhook::{SignedMessage, body_signature, is_signed};
 use entrepot_crypto::{SealingContext, Sha256, StreamDigest, constant_time_eq, derived_id};
 use entrepot_journal::Scope;
 use entrepot_net::http::HeaderMap;
-use entrepot_nouns::rule::When;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::web_hook::{HmacEncoding, HmacScheme, HookScheme, WebHook};
 use entrepot_nouns::{
@@ -76,10 +75,8 @@ impl Gate {
     pub async fn rule_hook(&self, site: SiteId, name: &Name) -> Result<Option<RuleHook>> {
         let db = self.0.directory.db();
         let Some(rule) = db.find::<Rule>(site, name).await? else { return Ok(None) };
-        let hook = match &rule.noun.when {
-            When::Hook(hook) if rule.noun.enabled => hook.clone(),
-            _ => return Ok(None),
-        };
+        let hook = rule.noun.when.hook().filter(|_| rule.noun.enabled).cloned();
+        let Some(hook) = hook else { return Ok(None) };
         let Some(site_name) = self.0.directory.site_name(site).await? else { return Ok(None) };
         let mut keys = Vec::new();
         for name in &hook.keys {

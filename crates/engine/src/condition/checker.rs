@@ -406,7 +406,7 @@ mod tests {
     fn problem(source: &str) -> Option<String> {
         let condition = Condition::compile(source).unwrap();
         condition
-            .check(&When::Event("file.uploaded".to_owned()))
+            .check(&When::Event("file.uploaded".to_owned()).into())
             .err()
             .map(|error| error.to_string())
     }
@@ -488,16 +488,16 @@ mod tests {
     fn fields_of_every_kind_of_event_are_known() {
         for kind in entrepot_nouns::Fact::KINDS {
             let Some(Type::Record(event)) =
-                Scope::rule(&When::Event((*kind).to_owned())).0.remove("event")
+                Scope::rule(&When::Event((*kind).to_owned()).into()).0.remove("event")
             else {
                 panic!("{kind} has no fields");
             };
             assert!(event.fields.len() > 5, "{kind}: {event:?}");
         }
-        let of_none = Scope::rule(&When::Before(Vec::new())).0.remove("event");
+        let of_none = Scope::rule(&When::Before(Vec::new()).into()).0.remove("event");
         assert!(matches!(of_none, Some(Type::Record(_))));
         assert_eq!(
-            Scope::rule(&When::Event("made.later".to_owned())).0.remove("event"),
+            Scope::rule(&When::Event("made.later".to_owned()).into()).0.remove("event"),
             Some(Type::Any)
         );
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use cel::Value;
 use entrepot_nouns::Event;
 use entrepot_nouns::call::{Call, Parameter, ParameterType};
-use entrepot_nouns::rule::When;
+use entrepot_nouns::rule::{Triggers, When};
 use serde_json::Value as Json;
 
 use crate::noted::Noted;
@@ -50,6 +50,29 @@ impl Type {
 
     pub(super) fn flag() -> Type {
         Type::Plain(Value::Bool(true))
+    }
+
+    /// What is known of a value that has either type.
+    fn or(self, other: &Type) -> Type {
+        match (self, other) {
+            (one, other) if one == *other => one,
+            (Type::Record(one), Type::Record(other)) => {
+                let (what, mut fields) =
+                    (format!("{} or {}", one.what, other.what), one.fields.clone());
+                for (name, of) in &other.fields {
+                    let common = match fields.remove(name) {
+                        Some(before) => before.or(of),
+                        None => Type::Any,
+                    };
+                    fields.insert(name.clone(), common);
+                }
+                for name in one.fields.keys().filter(|name| !other.fields.contains_key(*name)) {
+                    fields.insert(name.clone(), Type::Any);
+                }
+                Type::Record(Arc::new(Record { what, fields }))
+            }
+            _ => Type::Any,
+        }
     }
 
     /// The type of `value`, as far as one look at it tells.
@@ -114,15 +137,26 @@ impl fmt::Display for Type {
 pub(super) struct Scope(pub(super) BTreeMap<String, Type>);
 
 impl Scope {
-    /// Of the condition of a rule that starts on this.
-    pub(super) fn rule(when: &When) -> Scope {
-        let known = variables(when).into_iter();
-        Scope(known.map(|(name, of)| (name.to_owned(), of)).collect())
+    /// Of the condition of a rule that starts on these. What not all of them have may be null, or
+    /// missing in `event`.
+    pub(super) fn rule(triggers: &Triggers) -> Scope {
+        let mut known: BTreeMap<&str, Type> = BTreeMap::new();
+        let each = triggers.all().iter().map(variables).collect::<Vec<_>>();
+        for (name, of) in each.iter().flatten() {
+            let is_in_all = each.iter().all(|variables| variables.contains_key(name));
+            let common = match known.remove(name) {
+                _ if !is_in_all => Type::Any,
+                Some(before) => before.or(of),
+                None => of.clone(),
+            };
+            known.insert(name, common);
+        }
+        Scope(known.into_iter().map(|(name, of)| (name.to_owned(), of)).collect())
     }
 
     /// Of a step of such a rule, which may have steps of these names and set these variables.
-    pub(super) fn step(when: &When, names: &Noted) -> Scope {
-        let mut scope = Scope::rule(when);
+    pub(super) fn step(triggers: &Triggers, names: &Noted) -> Scope {
+        let mut scope = Scope::rule(triggers);
         let vars = names.vars.keys().map(|name| (name.as_str(), Type::Any));
         scope.0.insert("vars".to_owned(), record("vars", vars));
         let left = Type::Map(Box::new(Type::Any));

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use entrepot_db::{Arrival, ArrivalTime};
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::When;
 use entrepot_nouns::{EventId, Expect, Name, Rule, SiteId, Timestamp};
 use uuid::Uuid;
 
@@ -47,7 +46,7 @@ impl Expectations {
     pub(crate) fn of(rules: &[Stored<Rule>], sites: &HashMap<SiteId, RuleSite>) -> Expectations {
         let mut found: HashMap<SiteId, Vec<Counting>> = HashMap::new();
         for rule in rules.iter().filter(|rule| rule.noun.enabled) {
-            let When::Expect(expect) = &rule.noun.when else { continue };
+            let Some(expect) = rule.noun.when.expect() else { continue };
             let Some(site) = sites.get(&rule.site) else { continue };
             // That it cannot be used is said by what judges its windows.
             let Ok(windows) = Windows::of(expect, &site.calendars) else { continue };

@@ -2,7 +2,7 @@
 //! is not there any more.
 
 use entrepot_nouns::dry_run::LookedFor;
-use entrepot_nouns::rule::{Existing, When};
+use entrepot_nouns::rule::Existing;
 use entrepot_nouns::watch::{TAKEN, WatchChange, WatchTake};
 use entrepot_nouns::{Fact, Name, StepState, StorePath, VPath};
 
@@ -19,7 +19,7 @@ struct Taking {
 impl Run<'_> {
     /// The name that the rule has the file take, if it has it take one.
     fn taking(&self) -> Option<Taking> {
-        let When::Watch(watch) = &self.rule.noun.when else { return None };
+        let watch = self.rule.noun.when.watch()?;
         let Fact::WatchFound { path, change, .. } = &self.job.event.fact else { return None };
         if watch.take != WatchTake::Rename || *change == WatchChange::Removed {
             return None;

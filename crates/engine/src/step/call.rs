@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use entrepot_db::RestsFor;
 use entrepot_nouns::explanation::RuleOutcome;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{CallSpec, When};
+use entrepot_nouns::rule::CallSpec;
 use entrepot_nouns::{Event, Fact, Job, JobState, Rule, Site};
 use serde_json::{Map, Value as Json, json};
 
@@ -28,7 +28,7 @@ fn called(
     given: &Map<String, Json>,
     cause: &Job,
 ) -> Result<Fact, StepError> {
-    let When::Call(call) = &rule.when else {
+    let Some(call) = rule.when.call() else {
         return Err(not_started(spec, "it does not start by 'when: {call: {}}'"));
     };
     let parameters = call.values(given).map_err(|problem| not_started(spec, &problem))?;

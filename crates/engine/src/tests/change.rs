@@ -384,12 +384,12 @@ fn a_rule_by_the_clock_needs_a_file_first_and_an_account_for_what_is_in_its_view
         (json!([fetch, {"checksum": {"verify": "/sums"}}]), "do.1.checksum"),
         (json!([fetch, {"verify": {"signed_by": ["k"], "signature": "/s"}}]), "do.1.verify"),
     ] {
-        let rule = Rule { when: cron.clone(), ..doing(list.clone()) };
+        let rule = Rule { when: cron.clone().into(), ..doing(list.clone()) };
         let checked = entrepot_nouns::noun::Noun::check(&rule);
         assert_eq!(checked.unwrap_err().field, field, "{list}");
     }
     let list = json!([fetch, {"extract": {}}, {"zip": {}}, {"checksum": {}}]);
-    let rule = Rule { when: cron, ..doing(list) };
+    let rule = Rule { when: cron.into(), ..doing(list) };
     entrepot_nouns::noun::Noun::check(&rule).and_then(|()| check_rule(&rule)).unwrap();
 }
 

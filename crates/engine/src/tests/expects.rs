@@ -27,7 +27,7 @@ fn expecting(more: Json) -> Rule {
     let mut fields = json!({"match": ["/in/PAY*.csv"], "from": "06:00", "by": "18:00"});
     fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let exec: ExecSpec = serde_json::from_value(json!({"argv": ["/bin/true"]})).unwrap();
-    let when = When::Expect(serde_json::from_value(fields).unwrap());
+    let when = When::Expect(serde_json::from_value(fields).unwrap()).into();
     Rule { when, ..rule("r", vec![StepSpec::Exec(exec)]) }
 }
 
@@ -433,7 +433,7 @@ async fn a_decision_that_its_node_did_not_tell_is_told_by_another() {
     first.die().await;
     // As it ended between the decision and its journal.
     let rule = first.db.find::<Rule>(SITE, &name("r")).await.unwrap().unwrap();
-    let When::Expect(expect) = &rule.noun.when else { panic!("another trigger") };
+    let expect = rule.noun.when.expect().unwrap();
     let decision = Decision::Missed;
     let row = ExpectedWindow {
         rule: rule.id,

@@ -14,7 +14,7 @@ use super::world::{
 };
 
 fn on_held(list: Json) -> Rule {
-    Rule { when: When::Event("file.held".to_owned()), ..doing(list) }
+    Rule { when: When::Event("file.held".to_owned()).into(), ..doing(list) }
 }
 
 /// As an upload to a mount that holds leaves it.

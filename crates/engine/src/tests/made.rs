@@ -266,7 +266,7 @@ async fn a_rule_of_the_clock_fetches_and_makes_directories() {
         {"fetch": {"endpoint": "bank", "path": "a.pgp", "after": "delete"}},
         {"deliver": {"endpoint": "out", "path": "{name}"}},
     ]);
-    let rule = Rule { when: cron.clone(), ..doing(list) };
+    let rule = Rule { when: cron.clone().into(), ..doing(list) };
     let mut exchange = Exchange::new(93, &rule).await;
     let start = exchange.world.env.now();
     exchange.world.start();
@@ -295,7 +295,7 @@ async fn a_rule_of_the_clock_fetches_and_makes_directories() {
         ),
         (json!([{"mkdir": {"path": "/a"}}]), "do.0.mkdir"),
     ] {
-        let rule = Rule { when: cron.clone(), ..doing(list) };
+        let rule = Rule { when: cron.clone().into(), ..doing(list) };
         let noun = entrepot_nouns::Noun::check(&rule);
         let refused = noun.and_then(|()| check_rule(&rule)).unwrap_err();
         assert_eq!(refused.field, wrong, "{refused}");

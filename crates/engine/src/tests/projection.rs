@@ -146,7 +146,7 @@ async fn conditions_decide_and_broken_ones_are_told_of_once() {
     // Two that would feed each other for ever.
     for label in ["loop-a", "loop-b"] {
         let mut rule = to(label, "event.nothing == 1");
-        rule.when = When::Event("job.failed".to_owned());
+        rule.when = When::Event("job.failed".to_owned()).into();
         world.put(&rule).await;
     }
     let event = world.upload("/in/a.csv", b"abc").await;
@@ -173,7 +173,7 @@ async fn a_rule_that_starts_itself_ends_at_the_limit_of_depth() {
     let out = memory_store(&world.env);
     world.target("partner", out.clone()).await;
     let mut again = rule("again", vec![deliver("partner", "x", Existing::Replace)]);
-    again.when = When::Event("job.done".to_owned());
+    again.when = When::Event("job.done".to_owned()).into();
     again.condition = Some("event.rule == 'again' || event.rule == 'first'".to_owned());
     // `job.done` is about no file: each run fails after its condition held, and says so.
     let nothing = DeleteSpec { path: Some("/nothing".parse().unwrap()) };

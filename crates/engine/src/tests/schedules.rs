@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use entrepot_db::{EventFilter, JobFilter, Telling};
+use entrepot_journal::Scope;
 use entrepot_nouns::cron::{Missed, Overlap};
+use entrepot_nouns::noun::Noun as _;
 use entrepot_nouns::rule::{ExecSpec, StepSpec, When};
 use entrepot_nouns::{Cron, Event, Fact, JobState, Period, Policy, Rule, Timestamp};
 
@@ -22,7 +24,7 @@ fn program(argv: &[&str]) -> StepSpec {
 }
 
 fn cron_rule(label: &str, cron: Cron) -> Rule {
-    Rule { when: When::Cron(cron), ..rule(label, vec![program(&["/bin/true"])]) }
+    Rule { when: When::Cron(cron).into(), ..rule(label, vec![program(&["/bin/true"])]) }
 }
 
 /// A node with the rule `r`, its clock at `start`.
@@ -349,4 +351,55 @@ async fn a_decision_that_its_node_did_not_tell_is_told_by_another() {
     until_clock(&second, "2026-03-01T01:00:30Z").await;
     assert_eq!(due(&second).await, ["01:00:00"]);
     assert_eq!(jobs(&second, Some(JobState::Done)).await, 1);
+}
+
+/// A rule that starts on a schedule, on files and by hand.
+#[tokio::test(start_paused = true)]
+async fn a_rule_starts_on_each_of_its_triggers_and_on_nothing_of_others() {
+    let mut world = World::new(317).await;
+    world.env.set_now(at("2026-03-01T00:00:30Z"));
+    let list = serde_json::json!([
+        {"cron": "* * * * *"},
+        {"call": {"parameters": {"day": {"default": "today"}}}},
+        {"event": "file.uploaded"},
+    ]);
+    let several =
+        Rule { when: serde_json::from_value(list).unwrap(), ..cron_rule("r", minutely()) };
+    several.check().unwrap();
+    crate::check_rule(&several).unwrap();
+    world.put(&several).await;
+    // Its instants and its starts by hand are not those of the first.
+    let uploads = When::Event("file.uploaded".to_owned()).into();
+    world.put(&Rule { when: uploads, ..cron_rule("uploads", minutely()) }).await;
+    world.put(&cron_rule("other", minutely())).await;
+    world.start();
+    until_clock(&world, "2026-03-01T00:02:30Z").await;
+    world.upload("/in/a", b"1").await;
+    let called = |rule: &str| {
+        let (rule, by) = (name(rule), "root".to_owned());
+        let fact = Fact::RuleCalled { rule, parameters: serde_json::Map::new(), by };
+        world.recorder.event(&Scope::site(SITE), fact)
+    };
+    for event in [called("r"), called("other")] {
+        world.recorder.seal(&event).await.unwrap();
+    }
+    settle(&world).await;
+    let jobs = world.db.jobs(SITE, &JobFilter::default()).await.unwrap();
+    let mut found: Vec<_> =
+        jobs.iter().map(|job| format!("{} {}", job.rule, job.event.fact.kind())).collect();
+    found.sort();
+    let wanted = [
+        "other schedule.due",
+        "other schedule.due",
+        "r file.uploaded",
+        "r rule.called",
+        "r schedule.due",
+        "r schedule.due",
+        "uploads file.uploaded",
+    ];
+    assert_eq!(found, wanted);
+}
+
+fn minutely() -> Cron {
+    Cron::new("* * * * *")
 }

@@ -154,7 +154,7 @@ async fn what_a_mount_holds_counts_as_uploaded_when_a_rule_releases_it() {
     let first = vec![deliver("partner", "looked/{name}", Existing::Replace), release()];
     let when = When::Event("file.held".to_owned());
     // Whoever scans need not see the files of those who send them.
-    let looks = Rule { run_as: Some(name("reader")), when, ..rule("looks", first) };
+    let looks = Rule { run_as: Some(name("reader")), when: when.into(), ..rule("looks", first) };
     real.world.put(&looks).await;
     real.world.put(&rule("goes", vec![deliver("partner", "sent/{name}", Existing::Replace)])).await;
     real.start();

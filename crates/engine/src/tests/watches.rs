@@ -18,7 +18,7 @@ fn watching(steps: Vec<StepSpec>) -> Rule {
         "endpoint": "bank", "path": "/out", "every": "5s", "stable": "4s",
     }))
     .unwrap();
-    Rule { when: When::Watch(watch), ..rule("fetch", steps) }
+    Rule { when: When::Watch(watch).into(), ..rule("fetch", steps) }
 }
 
 fn delivering() -> Vec<StepSpec> {
@@ -208,8 +208,8 @@ async fn another_folder_is_begun_anew_and_a_disabled_rule_keeps_what_it_knows() 
     rule.enabled = true;
     world.put(&rule).await;
     done(&world, 2).await;
-    let When::Watch(watch) = &mut rule.when else { panic!("another trigger") };
-    watch.path = "/else".parse().unwrap();
+    let path = "/else".parse().unwrap();
+    rule.when = When::Watch(Watch { path, ..rule.when.watch().unwrap().clone() }).into();
     world.put(&rule).await;
     done(&world, 3).await;
     pass(&world, Duration::from_secs(60)).await;

@@ -558,7 +558,7 @@ pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
     Rule {
         name: name(label),
         enabled: true,
-        when: When::Event("file.uploaded".to_owned()),
+        when: When::Event("file.uploaded".to_owned()).into(),
         condition: None,
         run_as: None,
         steps,
