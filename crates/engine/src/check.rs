@@ -429,7 +429,7 @@ mod tests {
         }
         // Each of what starts it must have what stands for a placeholder.
         let error = check_rule(&rule("true", run("{planned}"))).unwrap_err();
-        assert_eq!(error.field, "do.0.exec.argv.1");
+        assert_eq!(error.field, "do.0.exec");
         let mut late = rule("true", run("{date}"));
         late.when = serde_json::from_value(serde_json::json!(
             [{"event": "file.uploaded"}, {"cron": "0 30 30 2 *"}]

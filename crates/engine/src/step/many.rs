@@ -17,6 +17,7 @@ use super::change::{Ends, Line, LineWriter, Output, change};
 use super::mkdir::make_directories_above;
 use super::{Expected, Input, StepError, source};
 use crate::files::Sink;
+use crate::limits::{EACH_BYTES, EACH_ITEMS};
 use crate::pattern::Values;
 use crate::pause::Pause;
 use crate::run::Run;
@@ -151,6 +152,16 @@ async fn is_there(run: &mut Run<'_>, entry: &Entry) -> Result<bool, StepError> {
     Ok(Expected { size: entry.size, digests: entry.digests }.is(entry.size, &found))
 }
 
+/// Leaves the paths for later steps, as long as a list of them can be gone through.
+fn leave_paths(run: &mut Run<'_>, entries: &[Entry]) {
+    let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+    // With its quotes and the comma or bracket behind it.
+    let size: usize = paths.iter().map(|path| path.len().saturating_add(3)).sum();
+    if size <= EACH_BYTES && paths.len() <= EACH_ITEMS {
+        run.leave("paths", json!(paths));
+    }
+}
+
 /// Makes the files that `work` makes of the file that steps work on.
 pub(super) async fn make_files(
     run: &mut Run<'_>,
@@ -166,6 +177,7 @@ pub(super) async fn make_files(
     let bytes: u64 = entries.iter().map(|entry| entry.size).sum();
     run.leave("files", json!(entries.len()));
     run.leave("bytes", json!(bytes));
+    leave_paths(run, &entries);
     if existing == Existing::Refuse && !run.again() {
         for entry in &entries {
             let hold = run.hold;

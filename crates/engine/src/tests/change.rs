@@ -153,6 +153,8 @@ async fn a_crash_while_an_archive_is_taken_apart_repeats_no_file() {
     let bytes = archive(&[("one.txt", b"1"), ("b/two.bin", &large)]);
     let steps = json!([
         {"name": "open", "extract": {"to": "/new/{stem}", "existing": "refuse"}},
+        {"check": {"that": "steps.open.paths == ['/new/a/one.txt', '/new/a/b/two.bin']",
+            "message": "{steps.open.paths}"}},
         deliver("{steps.open.files}-{name}"),
     ]);
     let cut = cut_everywhere(async |cut| {

@@ -383,6 +383,7 @@ async fn a_rule_starts_on_each_of_its_triggers_and_on_nothing_of_others() {
     for event in [called("r"), called("other")] {
         world.recorder.seal(&event).await.unwrap();
     }
+    world.projected().await;
     settle(&world).await;
     let jobs = world.db.jobs(SITE, &JobFilter::default()).await.unwrap();
     let mut found: Vec<_> =
