@@ -11,6 +11,13 @@ use entrepot_nouns::{Calendar, FieldError, Name, Policy, SiteId, Timestamp};
 #[derive(Debug, Default)]
 pub(crate) struct Calendars(HashMap<Name, NamedCalendar>);
 
+/// What rules need to know of their site.
+#[derive(Debug)]
+pub(crate) struct RuleSite {
+    pub(crate) name: String,
+    pub(crate) calendars: Calendars,
+}
+
 /// A calendar that a rule names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NamedCalendar {

@@ -5,7 +5,7 @@ mod tried;
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::{ExpectedFact, FileFact};
 use entrepot_nouns::rule::{
-    EachSpec, FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
+    FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
 };
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
@@ -180,12 +180,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
         StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
         StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),
-        StepSpec::Each(EachSpec { find: Some(find), .. }) => {
-            pattern::virtual_path(&find.path, values)
-                .map(drop)
-                .map_err(|error| ("each.find.path", error))
-        }
-        StepSpec::Each(_) => Ok(()),
+        StepSpec::Each(it) => check_path("each.find.path", &it.folder(), values),
         StepSpec::Quarantine(it) => check_text("quarantine.reason", &it.reason, values),
         StepSpec::Delete(_)
         | StepSpec::Release(_)
@@ -280,7 +275,7 @@ fn due(rule: &Rule) -> Fact {
 
 /// A file that the rule expects has not come, or came otherwise.
 fn expected(rule: &Rule, kind: &str) -> Fact {
-    let count = rule.when.expect().map_or(1, |expect| u64::from(expect.count));
+    let count = rule.when.expected().map_or(1, |expect| u64::from(expect.count));
     let seen = match kind {
         "expected.late" => count,
         "expected.extra" => count.saturating_add(1),

@@ -162,7 +162,7 @@ impl Expecter {
             let rules = db.list::<Rule>(site).await?;
             let calendars = Calendars::of_site(&db, site).await?;
             for rule in rules.iter().filter(|rule| rule.noun.enabled) {
-                let Some(expect) = rule.noun.when.expect() else { continue };
+                let Some(expect) = rule.noun.when.expected() else { continue };
                 let (terms, since) = (ids::terms(rule.id, expect), rule.changed_at);
                 wanted.push(Expectation { rule: rule.id, terms, since });
                 let known = self.entries.remove(&rule.id).filter(|known| known.terms == terms);
@@ -332,7 +332,7 @@ fn entry(
     windows: Result<Windows, FieldError>,
     known: Option<Entry>,
 ) -> Option<Entry> {
-    let expect = rule.noun.when.expect()?;
+    let expect = rule.noun.when.expected()?;
     let demand = Demand::of(expect);
     let windows = match windows {
         Ok(windows) => windows,

@@ -261,10 +261,10 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::calendars::Calendars;
+    use crate::calendars::{Calendars, RuleSite};
     use crate::fixture::uploaded;
     use crate::meters::Meters;
-    use crate::rules::{RuleSite, Rules};
+    use crate::rules::Rules;
 
     const NORTH: SiteId = SiteId(Uuid::from_u128(77));
 

@@ -18,7 +18,7 @@ use entrepot_nouns::{
 use entrepot_vfs::{Hook, Moment};
 use uuid::Uuid;
 
-use crate::calendars::Calendars;
+use crate::calendars::{Calendars, RuleSite};
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::expecting::{CameFile, CameTo, Expectations};
 use crate::ids;
@@ -50,13 +50,6 @@ pub(crate) struct Rules {
     pub(crate) hooks: Vec<Hook>,
     /// What they ask this node to start.
     pub(crate) programs: Vec<(SiteId, Name, String)>,
-}
-
-/// What rules need to know of their site.
-#[derive(Debug)]
-pub(crate) struct RuleSite {
-    pub(crate) name: String,
-    pub(crate) calendars: Calendars,
 }
 
 /// The rules could not be read; no event may pass until they are.

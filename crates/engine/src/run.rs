@@ -4,6 +4,7 @@
 //! by its address, before the next one begins: a later lease reads the records and leaves those
 //! steps alone, and an operator's retry goes on with the step that failed.
 
+mod again;
 mod branch_places;
 mod branches;
 mod place;

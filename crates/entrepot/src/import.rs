@@ -7,18 +7,25 @@ use entrepot_nouns::{AnyNoun, Kind};
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
-use crate::args::{ImportCalendarArgs, ImportOpensshArgs};
+use crate::args::{ImportCalendarArgs, ImportCommand, ImportOpensshArgs};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{Output, unexpected};
 use crate::table;
 
-/// Runs `import openssh`.
+/// Runs one of the import commands.
 pub(crate) async fn run(
-    config: &Config,
+    command: ImportCommand,
+    client: AdminClient,
     output: Output,
-    args: &ImportOpensshArgs,
 ) -> Result<(), Failure> {
+    match command {
+        ImportCommand::Openssh(args) => openssh(&client.config()?, output, &args).await,
+        ImportCommand::Calendar(args) => calendar(&client, output, &args).await,
+    }
+}
+
+async fn openssh(config: &Config, output: Output, args: &ImportOpensshArgs) -> Result<(), Failure> {
     let client = AdminClient::Local(Box::new(config.clone()));
     let known = known(&client).await?;
     let from = OpensshFiles { sshd_config: args.config_file.clone(), users: args.users.clone() };
@@ -36,8 +43,7 @@ pub(crate) async fn run(
     })
 }
 
-/// Runs `import calendar`.
-pub(crate) async fn calendar(
+async fn calendar(
     client: &AdminClient,
     output: Output,
     args: &ImportCalendarArgs,

@@ -73,7 +73,7 @@ use clap::FromArgMatches;
 use entrepot_nouns::Kind;
 
 use admin_client::AdminClient;
-use args::{Cli, Command, ImportCommand, JournalCommand, NodeCommand, NounCommand, SecretsCommand};
+use args::{Cli, Command, JournalCommand, NodeCommand, NounCommand, SecretsCommand};
 use config::Config;
 use failure::Failure;
 use output::Output;
@@ -155,12 +155,7 @@ async fn run(
         Command::Apply(args) => nouns::apply(&client()?, output, "apply", &args).await,
         Command::Plan(args) => nouns::apply(&client()?, output, "plan", &args).await,
         Command::Export(args) => nouns::export(&client()?, output, &args).await,
-        Command::Import(ImportCommand::Openssh(args)) => {
-            import::run(&config()?, output, &args).await
-        }
-        Command::Import(ImportCommand::Calendar(args)) => {
-            import::calendar(&client()?, output, &args).await
-        }
+        Command::Import(command) => import::run(command, client()?, output).await,
         // The site main owns them all.
         Command::Site(command) => noun(&client()?.at_main(), output, Kind::Site, command).await,
         Command::Account(command) => account::run(&client()?, output, command).await,

@@ -42,6 +42,7 @@ pub mod period;
 pub mod policy;
 pub mod rates;
 pub mod retention;
+mod retry;
 pub mod role;
 pub mod rule;
 pub mod rule_report;

@@ -21,7 +21,7 @@ use crate::endpoint::EndpointUse;
 use crate::name::Name;
 use crate::path::VPath;
 use crate::period::Period;
-use crate::rule::Retry;
+use crate::retry::Retry;
 
 pub use change::{
     ChecksumAlgorithm, ChecksumSpec, DecryptSpec, EncryptSpec, ExtractSpec, GzipSpec, PackedFormat,

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
 
 use crate::call::Call;
 use crate::command::CommandPattern;
@@ -63,7 +64,7 @@ impl Triggers {
         })
     }
 
-    /// Its schedule.
+    /// The schedule by which the clock starts it.
     pub fn cron(&self) -> Option<&Cron> {
         self.find(|when| match when {
             When::Cron(cron) => Some(cron),
@@ -96,7 +97,7 @@ impl Triggers {
     }
 
     /// The files that it expects.
-    pub fn expect(&self) -> Option<&Expect> {
+    pub fn expected(&self) -> Option<&Expect> {
         self.find(|when| match when {
             When::Expect(expect) => Some(expect),
             _ => None,
@@ -205,17 +206,16 @@ impl JsonSchema for Triggers {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<When>();
+        let list = json!({"type": "array", "items": one, "minItems": 1, "maxItems": TRIGGERS});
         schemars::json_schema!({
             "description": "One trigger, or a list of up to 16.",
-            "anyOf": [one.clone(), {"type": "array", "items": one, "minItems": 1, "maxItems": TRIGGERS}],
+            "anyOf": [one, list],
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(json: serde_json::Value) -> Result<Triggers, String> {

@@ -8,9 +8,9 @@ use entrepot_nouns::{EventId, Expect, Name, Rule, SiteId, Timestamp};
 use uuid::Uuid;
 
 use super::windows::Windows;
+use crate::calendars::RuleSite;
 use crate::ids;
 use crate::limits::EXPECT_KEPT;
-use crate::rules::RuleSite;
 
 /// The enabled rules that expect files, by their sites.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Expectations {
     pub(crate) fn of(rules: &[Stored<Rule>], sites: &HashMap<SiteId, RuleSite>) -> Expectations {
         let mut found: HashMap<SiteId, Vec<Counting>> = HashMap::new();
         for rule in rules.iter().filter(|rule| rule.noun.enabled) {
-            let Some(expect) = rule.noun.when.expect() else { continue };
+            let Some(expect) = rule.noun.when.expected() else { continue };
             let Some(site) = sites.get(&rule.site) else { continue };
             // That it cannot be used is said by what judges its windows.
             let Ok(windows) = Windows::of(expect, &site.calendars) else { continue };

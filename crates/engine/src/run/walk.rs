@@ -71,7 +71,11 @@ impl Run<'_> {
                 if !self.is_behind(step, &address).await? {
                     self.enter(step, &address, top).await?;
                     let key = self.key(&address, walk.list, walk.above.is_none().then_some(number));
-                    let record = self.ended(walk.list, step, &key).await?;
+                    let record = if self.progress.passed(&address).is_some() {
+                        self.once_more(walk.list, step, &key).await?
+                    } else {
+                        self.ended(walk.list, step, &key).await?
+                    };
                     let passed = Passed { record: record.clone() };
                     self.follow(step, &passed);
                     self.progress.pass(address.clone(), passed);

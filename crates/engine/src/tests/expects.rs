@@ -433,7 +433,7 @@ async fn a_decision_that_its_node_did_not_tell_is_told_by_another() {
     first.die().await;
     // As it ended between the decision and its journal.
     let rule = first.db.find::<Rule>(SITE, &name("r")).await.unwrap().unwrap();
-    let expect = rule.noun.when.expect().unwrap();
+    let expect = rule.noun.when.expected().unwrap();
     let decision = Decision::Missed;
     let row = ExpectedWindow {
         rule: rule.id,

@@ -199,6 +199,38 @@ async fn another_node_ends_a_job_that_took_its_file_away() {
     }
 }
 
+/// What the file was made of has another name by then, given by the job itself.
+#[tokio::test(start_paused = true)]
+async fn another_node_makes_the_file_again_of_one_that_the_job_moved() {
+    let (moved, recorded) = (Pause::Changed, Pause::Advanced);
+    for (seed, pause, nth) in [(480, moved, 0), (481, recorded, 1), (482, recorded, 2)] {
+        let rule = doing(json!([
+            {"gzip": {}},
+            {"move": {"to": "/old/{name}"}},
+            {"move": {"to": "/older/go"}},
+            {"deliver": {"endpoint": "out", "path": "{name}"}},
+            {"delete": {}},
+        ]));
+        let mut exchange = Exchange::new(seed, &rule).await;
+        let mut other = exchange.world.beside("second").await;
+        let reached = Arc::new(AtomicUsize::new(0));
+        let seen = reached.clone();
+        exchange.world.options.pauses =
+            Some(Arc::new(move |it| it == pause && seen.fetch_add(1, Ordering::SeqCst) == nth));
+        exchange.world.start();
+        let event = exchange.world.upload("/in/go", b"go").await;
+        let job = exchange.world.job_of(&event, "r").await;
+        exchange.world.until(async |_| reached.load(Ordering::SeqCst) > nth).await;
+        exchange.world.die().await;
+        other.start();
+        let ended = other.ended(job).await;
+        assert_eq!((ended.state, ended.error), (JobState::Done, None), "{seed}");
+        assert_eq!(names(&exchange.out).await, ["go.gz"], "{seed}");
+        let home = names(&exchange.world.file_access.home).await;
+        assert!(home.is_empty(), "{seed}: {home:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_newer_file_of_the_partner_stays() {
     let rule = doing(json!([

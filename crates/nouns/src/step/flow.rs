@@ -107,6 +107,11 @@ impl FindSpec {
 }
 
 impl EachSpec {
+    /// The folder whose files it goes through, with its placeholders.
+    pub fn folder(&self) -> Option<String> {
+        self.find.as_ref().map(|find| find.path.clone())
+    }
+
     /// Whether its parts go together.
     pub(crate) fn check(&self) -> Result<(), StepFlaw> {
         if self.list.is_some() == self.find.is_some() {
