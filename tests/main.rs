@@ -26,6 +26,7 @@ mod holds;
 mod hooks;
 mod hooks_kept;
 mod hooks_sftp;
+mod hosts;
 mod interop;
 mod limits;
 mod links;

@@ -3,6 +3,7 @@
 mod bench;
 mod examples;
 mod facts;
+mod host;
 mod links;
 mod passkeys;
 mod plural;
@@ -28,6 +29,7 @@ pub(crate) use bench::{
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
+pub(crate) use host::{HostCommand, HostTerminalArgs};
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
@@ -179,6 +181,9 @@ pub(crate) enum Command {
     Put(PutArgs),
     /// Fetch files from any SFTP, FTP or FTPS server.
     Get(GetArgs),
+    /// Work at a terminal of a mainframe host (TN3270).
+    #[command(subcommand)]
+    Host(HostCommand),
     /// Measure a server.
     #[command(subcommand)]
     Bench(BenchCommand),

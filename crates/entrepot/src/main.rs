@@ -25,6 +25,7 @@ mod facts;
 mod failed_journal;
 mod failure;
 mod health;
+mod host;
 mod import;
 mod init;
 mod join;
@@ -186,6 +187,7 @@ async fn run(
             journal::run(config, output, folder.as_deref(), heads.as_deref()).await
         }
         Command::Receipt(args) => receipt::run(client, output, args).await,
+        Command::Host(command) => host::run(command, output).await,
         Command::Health(args) => health::run(&config()?, output, &args).await,
         Command::Migrate(args) => migrate::run(&config()?, output, &args).await,
         Command::Backup(args) => backup::run(&config()?, output, &args).await,

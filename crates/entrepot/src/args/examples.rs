@@ -287,6 +287,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot bench rules --workload steps --waiting 1000000",
         ],
     ),
+    ("host", &["entrepot host terminal mainframe.example 'type LOANS' 'key ENTER' screen"]),
+    (
+        "host terminal",
+        &[
+            "entrepot host terminal tls://mainframe.example --lu LIB01 screen",
+            "entrepot host terminal mainframe.example 'type LOANS' 'key ENTER' 'wait 1,72 LB010'",
+            "entrepot host terminal mainframe.example --json <steps.txt",
+        ],
+    ),
     ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),
     ("stop", &["entrepot stop"]),
     ("completion", &["entrepot completion bash > /etc/bash_completion.d/entrepot"]),

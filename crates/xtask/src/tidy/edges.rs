@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ftp-proto", &[]),
     ("dav-proto", &[]),
     ("icap-proto", &[]),
+    ("tn3270-proto", &[]),
     ("storage", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     ("auth", &["nouns", "db", "net", "ssh", "crypto", "journal", "openssh", "spawn"]),
     ("vfs", &["nouns", "auth", "storage", "journal", "db", "crypto"]),
@@ -48,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
     ("web", &["nouns", "net", "auth", "vfs", "admin", "dav-proto"]),
     ("acme", &["nouns", "crypto", "journal", "db", "net", "admin"]),
+    ("host", &["net", "tn3270-proto"]),
     ("import", &["nouns", "crypto", "ssh", "openssh", "auth"]),
     ("loadgen", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     (
@@ -69,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "web",
             "acme",
             "import",
+            "host",
             "loadgen",
             "spawn",
             "proof",

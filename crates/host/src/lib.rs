@@ -1,0 +1,22 @@
+//! Hosts whose applications are screens: one terminal of the 3270 family on a connection, driven as
+//! a person would, step by step.
+//!
+//! The terminal itself (telnet, TN3270E, the data stream, the keyboard) is `tn3270-proto`, which
+//! does no IO. This crate connects it over `net`, with TLS from the first byte or by the option
+//! STARTTLS, sends an answer and the next key in one write, and waits for what the host shows:
+//! never for a time alone.
+
+mod action;
+mod address;
+mod error;
+pub mod limits;
+mod session;
+mod view;
+
+pub use action::{Action, ActionError, Place};
+pub use address::{HostAddress, HostTls};
+pub use entrepot_tn3270_proto::model::Device;
+pub use entrepot_tn3270_proto::{CodePage, Key};
+pub use error::HostError;
+pub use session::{HostOptions, HostSession};
+pub use view::{FieldView, ScreenView};

@@ -1,0 +1,244 @@
+//! A terminal on a connection.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use entrepot_net::dial::{self, DialPolicy};
+use entrepot_net::tls::{ClientTlsStream, ServerTrust, TlsClient};
+use entrepot_tn3270_proto::client::{ClientOptions, Mode};
+use entrepot_tn3270_proto::model::Device;
+use entrepot_tn3270_proto::{
+    CodePage, Key, NumericFields, Terminal, TerminalEvent, TerminalOptions, text,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::action::Place;
+use crate::address::{HostAddress, HostTls};
+use crate::error::HostError;
+use crate::limits::READ_BYTES;
+use crate::view::{ScreenView, keyboard};
+
+/// How a host is connected to, and as which terminal.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// Where it is.
+    pub address: HostAddress,
+    /// The terminal that we are.
+    pub device: Device,
+    /// Names of logical units, tried one after another; none: the host chooses.
+    pub lus: Vec<String>,
+    /// What codes of the host mean.
+    pub page: CodePage,
+    /// By what it is known under TLS.
+    pub trust: ServerTrust,
+    /// Longest time for connecting, and for each wait.
+    pub patience: Duration,
+}
+
+/// A terminal on a connection to a host. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct HostSession {
+    terminal: Terminal,
+    wire: Wire,
+    patience: Duration,
+    options: HostOptions,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Clear(TcpStream),
+    Tls(Box<ClientTlsStream>),
+    /// TLS is being made.
+    Between,
+}
+
+impl Wire {
+    async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Clear(stream) => stream.read(into).await,
+            Wire::Tls(stream) => stream.read(into).await,
+            Wire::Between => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Wire::Clear(stream) => stream.write_all(bytes).await,
+            Wire::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+            Wire::Between => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+impl HostSession {
+    /// Connects, and waits until the host has freed the keyboard for the first time.
+    ///
+    /// # Errors
+    /// The host cannot be reached, is not trusted, or shows nothing in time.
+    pub async fn open(options: HostOptions) -> Result<HostSession, HostError> {
+        let HostAddress { host, port, tls } = &options.address;
+        // Who runs this has the host's address from its owner, as a rule within the own network.
+        let policy = DialPolicy { allow_private: true };
+        let stream = dial::tcp(host, *port, &policy, options.patience).await?;
+        let client = ClientOptions {
+            device: options.device,
+            lus: options.lus.clone(),
+            ..ClientOptions::default()
+        };
+        let page = Arc::new(options.page.clone());
+        let terminal = TerminalOptions { client, page, numeric: NumericFields::default() };
+        let from_the_start = *tls == HostTls::FromTheStart;
+        let mut session = HostSession {
+            terminal: Terminal::new(terminal),
+            wire: Wire::Clear(stream),
+            patience: options.patience,
+            options,
+        };
+        if from_the_start {
+            session.start_tls().await?;
+        }
+        session
+            .wait_until("a first screen", |terminal| {
+                terminal.lock().is_none()
+                    && (terminal.mode() != Mode::Nvt || shows_something(terminal))
+            })
+            .await?;
+        Ok(session)
+    }
+
+    /// The screen as it is now.
+    pub fn screen(&self) -> ScreenView {
+        ScreenView::of(&self.terminal)
+    }
+
+    /// Types a text at the cursor.
+    ///
+    /// # Errors
+    /// The keyboard or the place of the cursor does not take it.
+    pub async fn type_text(&mut self, text: &str) -> Result<(), HostError> {
+        self.terminal.type_text(text)?;
+        // Only a network virtual terminal sends what is typed.
+        self.send().await
+    }
+
+    /// Puts the cursor somewhere; beyond the screen it stays where it is.
+    pub fn move_cursor(&mut self, to: Place) {
+        let columns = self.terminal.screen().size().columns;
+        if to.column <= columns {
+            let at = to.row.saturating_sub(1).saturating_mul(columns);
+            self.terminal.move_cursor(at.saturating_add(to.column.saturating_sub(1)));
+        }
+    }
+
+    /// Presses a key; after one that goes to the host, waits until it frees the keyboard.
+    ///
+    /// # Errors
+    /// The keyboard does not take it, or the host does not free it in time.
+    pub async fn press(&mut self, key: Key) -> Result<(), HostError> {
+        self.terminal.press(key)?;
+        self.send().await?;
+        if key.reaches_host() { self.wait_for(None, "").await } else { Ok(()) }
+    }
+
+    /// Waits until the keyboard is free and the screen shows a text, at a place or anywhere.
+    ///
+    /// # Errors
+    /// It does not within the patience.
+    pub async fn wait_for(&mut self, at: Option<Place>, text: &str) -> Result<(), HostError> {
+        let what = match (at, text) {
+            (_, "") => "a free keyboard".to_owned(),
+            (None, text) => format!("'{text}'"),
+            (Some(Place { row, column }), text) => format!("'{text}' at {row},{column}"),
+        };
+        let text = text.to_owned();
+        self.wait_until(&what, |terminal| terminal.lock().is_none() && shows(terminal, at, &text))
+            .await
+    }
+
+    async fn wait_until(
+        &mut self,
+        what: &str,
+        done: impl Fn(&Terminal) -> bool,
+    ) -> Result<(), HostError> {
+        let patience = self.patience;
+        let reading = async {
+            while !done(&self.terminal) {
+                self.read().await?;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(patience, reading).await {
+            Ok(ended) => ended,
+            Err(_) => Err(HostError::Late {
+                what: what.to_owned(),
+                seconds: patience.as_secs(),
+                keyboard: keyboard(&self.terminal),
+            }),
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), HostError> {
+        // What the negotiation asks for goes out first.
+        self.send().await?;
+        let mut buffer = vec![0; READ_BYTES];
+        let length = self.wire.read(&mut buffer).await?;
+        if length == 0 {
+            return Err(HostError::Closed);
+        }
+        let mut input = buffer.get(..length).unwrap_or_default();
+        while let Some(event) = self.terminal.next(&mut input) {
+            match event {
+                TerminalEvent::Changed | TerminalEvent::Refused(_) => {}
+                TerminalEvent::Overlong => return Err(HostError::Overlong),
+                TerminalEvent::StartTls => {
+                    self.send().await?;
+                    self.start_tls().await?;
+                    self.terminal.tls_started();
+                    return Ok(());
+                }
+            }
+        }
+        self.send().await
+    }
+
+    /// Sends all that is to be sent, in one write.
+    async fn send(&mut self) -> Result<(), HostError> {
+        let output = std::mem::take(self.terminal.output());
+        if output.is_empty() {
+            return Ok(());
+        }
+        Ok(self.wire.write(&output).await?)
+    }
+
+    async fn start_tls(&mut self) -> Result<(), HostError> {
+        let client = TlsClient::new(&self.options.address.host, &self.options.trust)?;
+        if let Wire::Clear(stream) = std::mem::replace(&mut self.wire, Wire::Between) {
+            let (stream, _) = client.connect(stream).await?;
+            self.wire = Wire::Tls(Box::new(stream));
+        }
+        Ok(())
+    }
+}
+
+fn shows_something(terminal: &Terminal) -> bool {
+    terminal.rows().iter().any(|row| !row.trim().is_empty())
+}
+
+/// Whether the screen shows a text; what is hidden it does not show.
+fn shows(terminal: &Terminal, at: Option<Place>, wanted: &str) -> bool {
+    let Some(Place { row, column }) = at else {
+        return wanted.is_empty() || terminal.rows().iter().any(|row| row.contains(wanted));
+    };
+    let screen = terminal.screen();
+    let columns = screen.size().columns;
+    let begin = row.saturating_sub(1).saturating_mul(columns).saturating_add(column - 1);
+    wanted.chars().enumerate().all(|(number, letter)| {
+        let at = begin.saturating_add(number);
+        at < screen.cells() && text::character(screen, at, terminal.page()) == letter
+    })
+}

@@ -1,0 +1,241 @@
+//! A terminal on a host, by the command line. The host is the other half of the protocol over a
+//! socket: a logo, a sign-on with a hidden field, and a menu.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result, ensure};
+use entrepot_tn3270_proto::CodePage;
+use entrepot_tn3270_proto::client::Wish;
+use entrepot_tn3270_proto::enhanced::{DataType, Functions, Header};
+use entrepot_tn3270_proto::host::{Host, HostEvent, HostOptions};
+use serde_json::Value;
+
+use crate::program;
+
+const ERASE_WRITE: u8 = 0xf5;
+const FREE: u8 = 0xc3;
+const KEEP_LOCKED: u8 = 0xc1;
+const SET_ADDRESS: u8 = 0x11;
+const START_FIELD: u8 = 0x1d;
+const INSERT_CURSOR: u8 = 0x13;
+/// Protected; open; open and hidden.
+const TEXT: u8 = 0xf0;
+const OPEN: u8 = 0x40;
+const HIDDEN: u8 = 0x4c;
+const ENTER: u8 = 0x7d;
+const PF3: u8 = 0xf3;
+
+/// A record of the data stream that shows a screen, in pieces.
+struct Record(Vec<u8>);
+
+impl Record {
+    fn new(control: u8) -> Record {
+        Record(vec![ERASE_WRITE, control])
+    }
+
+    fn at(mut self, row: usize, column: usize) -> Record {
+        let at = (row - 1) * 80 + column - 1;
+        self.0.extend([SET_ADDRESS, (at >> 8) as u8, (at & 0xff) as u8]);
+        self
+    }
+
+    fn field(mut self, attribute: u8) -> Record {
+        self.0.extend([START_FIELD, attribute]);
+        self
+    }
+
+    fn cursor(mut self) -> Record {
+        self.0.push(INSERT_CURSOR);
+        self
+    }
+
+    fn text(mut self, text: &str) -> Record {
+        let page = CodePage::named("037").expect("the page is built in");
+        self.0.extend(text.chars().map(|letter| page.code(letter).unwrap_or(0x6f)));
+        self
+    }
+}
+
+fn logo() -> Record {
+    Record::new(FREE).at(3, 29).field(TEXT).text("CENTRAL LIBRARY").at(24, 1).field(OPEN).cursor()
+}
+
+fn sign_on(note: &str) -> Record {
+    let screen = Record::new(FREE).at(1, 71).field(TEXT).text("LB010");
+    let screen = screen.at(13, 39).field(OPEN).cursor().at(13, 48).field(TEXT);
+    let screen = screen.at(14, 39).field(HIDDEN).at(14, 48).field(TEXT);
+    screen.at(24, 1).field(TEXT).text(note)
+}
+
+/// The host works after the key, and then shows what it came to.
+fn busy() -> Record {
+    Record::new(KEEP_LOCKED).at(1, 1).field(TEXT).text("WORKING")
+}
+
+fn menu(user: &str) -> Record {
+    let screen = Record::new(FREE).at(1, 71).field(TEXT).text("LB100");
+    screen.at(5, 2).field(TEXT).text(&format!("HELLO {user}")).at(20, 14).field(OPEN).cursor()
+}
+
+/// What the terminal sent: its key, and the fields with their places.
+fn said(data: &[u8]) -> (u8, Vec<String>) {
+    let page = CodePage::named("037").expect("the page is built in");
+    let key = data.first().copied().unwrap_or_default();
+    let fields = data.get(3..).unwrap_or_default().split(|byte| *byte == SET_ADDRESS).skip(1);
+    let text =
+        |field: &[u8]| field.iter().skip(2).filter_map(|code| page.character(*code)).collect();
+    (key, fields.map(text).collect())
+}
+
+struct Library {
+    port: u16,
+    /// Connections so far.
+    came: Arc<AtomicUsize>,
+    _thread: JoinHandle<()>,
+}
+
+impl Library {
+    fn open(enhanced: Wish) -> Result<Library> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let came = Arc::new(AtomicUsize::new(0));
+        let counted = came.clone();
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::SeqCst);
+                // A terminal that goes away ends it.
+                let _ = serve(stream, enhanced);
+            }
+        });
+        Ok(Library { port, came, _thread: thread })
+    }
+
+    fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+fn serve(mut stream: TcpStream, enhanced: Wish) -> Result<()> {
+    let functions = Functions::RESPONSES;
+    let device_name = "LIB01".to_owned();
+    let mut host =
+        Host::new(HostOptions { enhanced, functions, start_tls: Wish::Refuse, device_name });
+    let mut buffer = [0; 4096];
+    loop {
+        stream.write_all(&std::mem::take(host.output()))?;
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut input = &buffer[..length];
+        while let Some(event) = host.next(&mut input) {
+            let screens = match event {
+                HostEvent::Ready(_) => vec![logo()],
+                // Others say that a screen was taken.
+                HostEvent::Record(header) if header.data_type == DataType::Data3270 => {
+                    answer(host.data())
+                }
+                HostEvent::Unusable => return Ok(()),
+                _ => Vec::new(),
+            };
+            for Record(screen) in screens {
+                host.send(Header::default(), &screen);
+            }
+        }
+    }
+}
+
+fn answer(data: &[u8]) -> Vec<Record> {
+    let (key, fields) = said(data);
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    match (key, fields.as_slice()) {
+        (ENTER, ["LOANS"]) => vec![sign_on("")],
+        (ENTER, [user, "SECRET"]) => vec![busy(), menu(user)],
+        (ENTER, [_, _]) => vec![sign_on("NOT AUTHORISED")],
+        (PF3, _) => vec![logo()],
+        _ => Vec::new(),
+    }
+}
+
+fn terminal(arguments: &[&str], input: &str) -> Result<std::process::Output> {
+    let mut command = Command::new(program());
+    command.args(["host", "terminal"]).args(arguments);
+    let pipe = Stdio::piped;
+    let mut child = command.stdin(pipe()).stdout(pipe()).stderr(pipe()).spawn()?;
+    child.stdin.take().context("no input")?.write_all(input.as_bytes())?;
+    Ok(child.wait_with_output()?)
+}
+
+#[test]
+fn a_person_signs_on_at_a_host_step_by_step() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let password = folder.path().join("password");
+    std::fs::write(&password, "SECRET\n")?;
+    for (enhanced, protocol) in [(Wish::Accept, "tn3270e, LU LIB01"), (Wish::Refuse, "tn3270")] {
+        let library = Library::open(enhanced)?;
+        let secret = format!("secret {}", password.display());
+        let steps = [
+            &library.host(),
+            "type LOANS",
+            "key enter",
+            "wait 1,72 LB010",
+            "type NOVAK",
+            "key tab",
+            &secret,
+            "key enter",
+            "wait 1,72 LB100",
+        ];
+        let done = terminal(&steps, "")?;
+        let shown = String::from_utf8(done.stdout)?;
+        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        ensure!(shown.contains("HELLO NOVAK") && shown.contains("LB100"), "{shown}");
+        ensure!(shown.contains("24 x 80, cursor 20,15, keyboard free"), "{shown}");
+        ensure!(shown.contains(protocol) && !shown.contains("SECRET"), "{shown}");
+        // Each run is one session.
+        ensure!(library.came.load(Ordering::SeqCst) == 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_script_reads_screens_as_json_and_is_told_what_went_wrong() -> Result<()> {
+    let library = Library::open(Wish::Accept)?;
+    let host = library.host();
+    let script = "# sign on, with a wrong password\ntype LOANS\nkey ENTER\ntype X\nkey TAB\n\
+                  type WRONG\nfields\nkey ENTER\nwait 24,2 NOT AUTHORISED\n";
+    let done = terminal(&[&host, "--json"], script)?;
+    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let shown = String::from_utf8(done.stdout)?;
+    ensure!(!shown.contains("WRONG"), "{shown}");
+    let values = serde_json::Deserializer::from_str(&shown).into_iter::<Value>();
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    let last = values.last().context("nothing was shown")?;
+    ensure!(last["rows"][23].as_str().is_some_and(|row| row.contains("NOT AUTHORISED")), "{last}");
+    ensure!(last["lu"] == "LIB01" && last["keyboard"] == "free", "{last}");
+    let fields = values.iter().find(|value| value.is_array()).context("no fields")?;
+    let hidden = fields.as_array().into_iter().flatten().find(|field| field["hidden"] == true);
+    let hidden = hidden.context("no hidden field")?;
+    ensure!(hidden["text"] == "" && hidden["row"] == 14 && hidden["column"] == 40, "{fields}");
+    for (steps, code, word) in [
+        (["move 1,1", "type X"].as_slice(), "EP1303", "nothing can be typed here"),
+        (&["key PF9"], "EP1302", "a free keyboard did not come within 1 s"),
+        (&["wait NEVER"], "EP1302", "'NEVER' did not come"),
+        (&["key PF99"], "EP0205", "there are the keys"),
+        (&["type \u{6c34}"], "EP1303", "has no character"),
+    ] {
+        let arguments: Vec<&str> =
+            [host.as_str(), "--patience", "1"].iter().chain(steps).copied().collect();
+        let done = terminal(&arguments, "")?;
+        let error = String::from_utf8(done.stderr)?;
+        ensure!(!done.status.success(), "{steps:?} was done");
+        ensure!(error.contains(code) && error.contains(word), "{steps:?}: {error}");
+    }
+    let gone = terminal(&["127.0.0.1:1", "screen"], "")?;
+    ensure!(gone.status.code() == Some(5), "{gone:?}");
+    Ok(())
+}
