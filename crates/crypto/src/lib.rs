@@ -1,11 +1,17 @@
 //! Cryptography that needs nothing but CPU: digests of streams, password hashes, sealing at rest,
-//! Merkle trees and signed notes, tokens that clients show, signatures of passkeys.
+//! Merkle trees and signed notes, tokens that clients show, signatures of passkeys; the keys,
+//! certificates and ciphers of messages that travel by AS2.
 
+mod algorithms;
 pub mod bearer_token;
+pub mod cipher;
+pub mod der;
 mod derived_id;
 pub mod digest;
 mod document;
+mod ffi;
 pub mod hash;
+pub mod key;
 pub mod limits;
 pub mod merkle;
 pub mod passkey;
@@ -17,18 +23,22 @@ pub mod sealing_context;
 pub mod signed_note;
 pub mod totp;
 pub mod webhook;
+pub mod x509;
 
+pub use algorithms::{ContentCipher, DigestAlgorithm};
 pub use bearer_token::{BearerKind, TokenError, TokenHash};
 pub use derived_id::derived_id;
 pub use digest::{Sha256, StreamDigest};
 pub use document::document_version;
 pub use hash::{HashAlgorithm, Hasher};
+pub use key::{KeyTransport, PrivateKey, PublicKey, SignatureScheme};
 pub use passkey::PasskeyKey;
 pub use password::HashCost;
 pub use process_key::ProcessKey;
 pub use seal::MasterKey;
 pub use sealing_context::SealingContext;
 pub use signed_note::{Checkpoint, NoteError, NoteSigner, NoteVerifier};
+pub use x509::Certificate;
 
 use entrepot_nouns::Env;
 

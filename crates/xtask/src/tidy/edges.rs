@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dav-proto", &[]),
     ("icap-proto", &[]),
     ("tn3270-proto", &[]),
+    ("as2-proto", &["crypto"]),
     ("storage", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     ("auth", &["nouns", "db", "net", "ssh", "crypto", "journal", "openssh", "spawn"]),
     ("vfs", &["nouns", "auth", "storage", "journal", "db", "crypto"]),

@@ -1,0 +1,114 @@
+//! A message that is received: its body is fed as it comes, the payload is taken as it gets free,
+//! and at the end it is known whether it may be used.
+
+use entrepot_crypto::{ContentCipher, DigestAlgorithm};
+
+use crate::entity::{body, entity};
+use crate::mic::{LineEnds, Mic};
+use crate::mime::Headers;
+use crate::options::{ReceiveError, ReceiveOptions};
+use crate::signed_data::VerifiedSignature;
+use crate::stage::{Around, Context, Facts, Stage};
+
+/// A message whose every layer was right.
+#[derive(Debug)]
+pub struct Received {
+    /// What it was encrypted with, if it was.
+    pub cipher: Option<ContentCipher>,
+    /// Whether any layer was compressed.
+    pub compressed: bool,
+    /// The partner's signature, if it has one.
+    pub signature: Option<VerifiedSignature>,
+    /// The header of the payload; of a plain message that of HTTP.
+    pub payload: Headers,
+    /// Bytes of the payload.
+    pub payload_bytes: u64,
+    unsigned: crate::mic::Finished,
+}
+
+impl Received {
+    /// The message integrity check (RFC 4130 §7.3.1): of a signed message over what was signed, by
+    /// the digest of the signature; else by the digest asked for.
+    pub fn mic(&self, asked: DigestAlgorithm) -> Option<Mic> {
+        match &self.signature {
+            Some(signature) => Some(signature.mic.clone()),
+            None => self.unsigned.of(asked, LineEnds::AsReceived).cloned(),
+        }
+    }
+}
+
+/// Receives one message.
+pub struct Receiver {
+    context: Context,
+    root: Option<Stage>,
+    failure: Option<ReceiveError>,
+}
+
+impl Receiver {
+    /// A message whose header of HTTP came.
+    pub fn new(headers: &Headers, options: ReceiveOptions) -> Self {
+        let (output, facts) = (Vec::new(), Facts::default());
+        let mut context = Context { options, output, facts, entity };
+        // The header of HTTP is not part of what is digested.
+        match body(headers.clone(), &[], Around::default(), &mut context) {
+            Ok(layer) => Receiver { context, root: Some(Stage::new(layer)), failure: None },
+            Err(failure) => Receiver { context, root: None, failure: Some(failure) },
+        }
+    }
+
+    /// The next bytes of the body. Call [`Receiver::output`] until it has none before more.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        let Some(root) = &mut self.root else { return };
+        let result = root.push(bytes, &mut self.context);
+        self.note(result);
+    }
+
+    /// The body is over. More output may follow.
+    pub fn end(&mut self) {
+        let Some(root) = &mut self.root else { return };
+        let result = root.end(&mut self.context);
+        self.note(result);
+    }
+
+    /// The next bytes of the payload, of which none counts before [`Receiver::outcome`].
+    pub fn output(&mut self) -> Option<Vec<u8>> {
+        while self.context.output.is_empty() {
+            let root = self.root.as_mut()?;
+            if !root.has_work() {
+                return None;
+            }
+            let result = root.pump(&mut self.context);
+            self.note(result);
+        }
+        Some(std::mem::take(&mut self.context.output))
+    }
+
+    /// Why the message counts for nothing, as far as it is known before the end.
+    pub fn failure(&self) -> Option<ReceiveError> {
+        self.failure
+    }
+
+    fn note(&mut self, result: Result<(), ReceiveError>) {
+        if let Err(error) = result {
+            self.failure = Some(error);
+            self.root = None;
+            self.context.output.clear();
+        }
+    }
+
+    /// What came of it, after [`Receiver::end`] and the last output.
+    pub fn outcome(self) -> Result<Received, ReceiveError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let facts = self.context.facts;
+        Ok(Received {
+            cipher: facts.cipher,
+            compressed: facts.compressed,
+            signature: facts.signature,
+            payload: facts.payload.ok_or(ReceiveError::Malformed)?,
+            payload_bytes: facts.payload_bytes,
+            unsigned: facts.unsigned,
+        })
+    }
+}

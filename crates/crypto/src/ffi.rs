@@ -1,0 +1,378 @@
+//! The functions of AWS-LC that messages of AS2 need and `aws-lc-rs` has no streaming or raw form
+//! of: ciphers fed piece by piece, signatures of finished digests, transport of content keys.
+//!
+//! Everything that is unsafe in this crate is here. Each wrapper owns what it allocated, hands C
+//! only slices that live through the call, and reads a return value before anything it filled.
+
+use std::ffi::c_int;
+use std::ptr::{NonNull, null, null_mut};
+
+use aws_lc_sys as c;
+
+use crate::algorithms::{ContentCipher, DigestAlgorithm};
+
+/// A function of AWS-LC refused. It keeps no reason: callers must not tell causes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+/// The reasons that C noted for this thread are dropped, so that none is found by other code.
+fn refused<T>() -> Result<T, Refused> {
+    // SAFETY: the queue of errors is the thread's own; clearing it has no precondition.
+    unsafe { c::ERR_clear_error() };
+    Err(Refused)
+}
+
+fn check(returned: c_int) -> Result<(), Refused> {
+    if returned == 1 { Ok(()) } else { refused() }
+}
+
+fn evp_cipher(cipher: ContentCipher) -> *const c::EVP_CIPHER {
+    // SAFETY: these return pointers to static tables.
+    unsafe {
+        match cipher {
+            ContentCipher::Aes128Cbc => c::EVP_aes_128_cbc(),
+            ContentCipher::Aes192Cbc => c::EVP_aes_192_cbc(),
+            ContentCipher::Aes256Cbc => c::EVP_aes_256_cbc(),
+            ContentCipher::Aes128Gcm => c::EVP_aes_128_gcm(),
+            ContentCipher::Aes192Gcm => c::EVP_aes_192_gcm(),
+            ContentCipher::Aes256Gcm => c::EVP_aes_256_gcm(),
+            ContentCipher::TripleDesCbc => c::EVP_des_ede3_cbc(),
+        }
+    }
+}
+
+fn evp_digest(algorithm: DigestAlgorithm) -> *const c::EVP_MD {
+    // SAFETY: these return pointers to static tables.
+    unsafe {
+        match algorithm {
+            DigestAlgorithm::Sha1 => c::EVP_sha1(),
+            DigestAlgorithm::Sha256 => c::EVP_sha256(),
+            DigestAlgorithm::Sha384 => c::EVP_sha384(),
+            DigestAlgorithm::Sha512 => c::EVP_sha512(),
+        }
+    }
+}
+
+/// Which way a cipher turns bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Encrypt,
+    Decrypt,
+}
+
+/// A cipher that is fed piece by piece.
+pub(crate) struct Cipher(NonNull<c::EVP_CIPHER_CTX>);
+
+// SAFETY: the context belongs to this value alone, and C keeps nothing of it per thread.
+unsafe impl Send for Cipher {}
+
+impl Cipher {
+    /// Key and IV have the lengths that `cipher` names, or it is refused.
+    pub(crate) fn new(
+        cipher: ContentCipher,
+        way: Way,
+        key: &[u8],
+        iv: &[u8],
+    ) -> Result<Self, Refused> {
+        let iv_fits = if cipher.is_gcm() { !iv.is_empty() } else { iv.len() == cipher.iv_bytes() };
+        let iv_bytes = c_int::try_from(iv.len()).or(Err(Refused))?;
+        if key.len() != cipher.key_bytes() || !iv_fits {
+            return Err(Refused);
+        }
+        // SAFETY: takes nothing; returns null or a context that this value owns.
+        let made = NonNull::new(unsafe { c::EVP_CIPHER_CTX_new() });
+        let context = Cipher(made.ok_or(Refused)?);
+        let (evp, raw) = (evp_cipher(cipher), context.0.as_ptr());
+        let encrypt = c_int::from(way == Way::Encrypt);
+        // SAFETY: the context is ours; null key and IV say that they follow.
+        check(unsafe { c::EVP_CipherInit_ex(raw, evp, null_mut(), null(), null(), encrypt) })?;
+        if cipher.is_gcm() {
+            let command = c::EVP_CTRL_AEAD_SET_IVLEN;
+            // SAFETY: the context is initialized as GCM; this command reads no pointer.
+            check(unsafe { c::EVP_CIPHER_CTX_ctrl(raw, command, iv_bytes, null_mut()) })?;
+        }
+        let (key, iv) = (key.as_ptr(), iv.as_ptr());
+        // SAFETY: key and IV have exactly the lengths that the context now expects, seen above.
+        check(unsafe { c::EVP_CipherInit_ex(raw, null(), null_mut(), key, iv, encrypt) })?;
+        Ok(context)
+    }
+
+    /// Appends to `output` what `input` turned into; up to a block stays inside.
+    pub(crate) fn update(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), Refused> {
+        const BLOCK: usize = 16;
+        let length = c_int::try_from(input.len()).or(Err(Refused))?;
+        let start = output.len();
+        output.resize(start + input.len() + BLOCK, 0);
+        let Some(space) = output.get_mut(start..) else { return Err(Refused) };
+        let mut written: c_int = 0;
+        let (to, from) = (space.as_mut_ptr(), input.as_ptr());
+        // SAFETY: `space` has input plus a block of bytes, the most that an update writes.
+        let returned =
+            unsafe { c::EVP_CipherUpdate(self.0.as_ptr(), to, &raw mut written, from, length) };
+        output.truncate(start + usize::try_from(written).unwrap_or(0));
+        check(returned)
+    }
+
+    /// Appends the last block: padded, or with its padding checked and taken off. Of GCM, whether
+    /// the tag is right.
+    pub(crate) fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), Refused> {
+        let mut block = [0u8; 32];
+        let mut written: c_int = 0;
+        let to = block.as_mut_ptr();
+        // SAFETY: writes at most one block of 16 bytes into 32.
+        let returned = unsafe { c::EVP_CipherFinal_ex(self.0.as_ptr(), to, &raw mut written) };
+        check(returned)?;
+        let written = usize::try_from(written).unwrap_or(0);
+        output.extend_from_slice(block.get(..written).unwrap_or_default());
+        Ok(())
+    }
+
+    /// The tag of GCM that decryption has to end with.
+    pub(crate) fn expect_tag(&mut self, tag: &[u8]) -> Result<(), Refused> {
+        if tag.len() > 16 {
+            return Err(Refused);
+        }
+        let mut copy = [0u8; 16];
+        copy.iter_mut().zip(tag).for_each(|(to, from)| *to = *from);
+        let (command, length) = (c::EVP_CTRL_AEAD_SET_TAG, tag.len() as c_int);
+        let from = copy.as_mut_ptr().cast();
+        // SAFETY: C copies `length` bytes, at most the 16 of `copy`.
+        check(unsafe { c::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, length, from) })
+    }
+
+    /// The tag of GCM after encryption has finished.
+    pub(crate) fn tag(&mut self) -> Result<[u8; 16], Refused> {
+        let mut tag = [0u8; 16];
+        let (command, to) = (c::EVP_CTRL_AEAD_GET_TAG, tag.as_mut_ptr().cast());
+        // SAFETY: C writes the 16 bytes that it is told `tag` has.
+        check(unsafe { c::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, 16, to) })?;
+        Ok(tag)
+    }
+}
+
+impl Drop for Cipher {
+    fn drop(&mut self) {
+        // SAFETY: made by `EVP_CIPHER_CTX_new`, freed once; C wipes keys when it frees.
+        unsafe { c::EVP_CIPHER_CTX_free(self.0.as_ptr()) };
+    }
+}
+
+/// What a key is asked to do, of the operations that have a context of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Sign,
+    Verify,
+    Encrypt,
+    Decrypt,
+}
+
+/// How an RSA key pads. Of ECDSA, nothing is padded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Padding {
+    /// What ECDSA has.
+    None,
+    /// PKCS #1 v1.5.
+    Pkcs1,
+    /// PSS, its mask and message hashed alike; the salt's length where it is known beforehand.
+    Pss { mask: DigestAlgorithm, salt: Option<u16> },
+    /// OAEP without a label.
+    Oaep { digest: DigestAlgorithm, mask: DigestAlgorithm },
+}
+
+/// A public or private key.
+pub(crate) struct Pkey(NonNull<c::EVP_PKEY>);
+
+// SAFETY: nothing here changes a key after it was parsed, and AWS-LC lets threads share one then
+// (evp.h, "non-mutating functions"); blinding of RSA has a lock of its own.
+unsafe impl Send for Pkey {}
+// SAFETY: as above.
+unsafe impl Sync for Pkey {}
+
+impl Pkey {
+    /// A SubjectPublicKeyInfo of DER (RFC 5280 §4.1), the whole of it.
+    pub(crate) fn public(spki: &[u8]) -> Result<Self, Refused> {
+        Self::parsed(spki, c::EVP_parse_public_key)
+    }
+
+    /// A PrivateKeyInfo of DER (PKCS #8), the whole of it.
+    pub(crate) fn private(pkcs8: &[u8]) -> Result<Self, Refused> {
+        Self::parsed(pkcs8, c::EVP_parse_private_key)
+    }
+
+    fn parsed(
+        der: &[u8],
+        parse: unsafe extern "C" fn(*mut c::CBS) -> *mut c::EVP_PKEY,
+    ) -> Result<Self, Refused> {
+        let mut cbs = c::CBS { data: der.as_ptr(), len: der.len() };
+        // SAFETY: the CBS spans `der`; the parsers read within it and return null or a new key.
+        let key = NonNull::new(unsafe { parse(&raw mut cbs) });
+        match key.map(Pkey) {
+            Some(key) if cbs.len == 0 => Ok(key),
+            _ => refused(),
+        }
+    }
+
+    pub(crate) fn is_rsa(&self) -> bool {
+        // SAFETY: reads the kind of a live key.
+        unsafe { c::EVP_PKEY_id(self.0.as_ptr()) == c::EVP_PKEY_RSA }
+    }
+
+    pub(crate) fn is_ec(&self) -> bool {
+        // SAFETY: reads the kind of a live key.
+        unsafe { c::EVP_PKEY_id(self.0.as_ptr()) == c::EVP_PKEY_EC }
+    }
+
+    /// The most bytes of a signature, and of RSA the exact number.
+    pub(crate) fn size_bytes(&self) -> usize {
+        // SAFETY: reads the size of a live key.
+        usize::try_from(unsafe { c::EVP_PKEY_size(self.0.as_ptr()) }).unwrap_or(0)
+    }
+
+    pub(crate) fn bits(&self) -> usize {
+        // SAFETY: reads the size of a live key.
+        usize::try_from(unsafe { c::EVP_PKEY_bits(self.0.as_ptr()) }).unwrap_or(0)
+    }
+
+    /// Whether the public halves are the same.
+    pub(crate) fn same_public(&self, other: &Pkey) -> bool {
+        // SAFETY: compares two live keys and changes neither.
+        unsafe { c::EVP_PKEY_cmp(self.0.as_ptr(), other.0.as_ptr()) == 1 }
+    }
+
+    pub(crate) fn sign(
+        &self,
+        padding: Padding,
+        algorithm: DigestAlgorithm,
+        digest: &[u8],
+    ) -> Result<Vec<u8>, Refused> {
+        let context = Context::new(self, Operation::Sign)?;
+        context.pad(padding)?;
+        context.digest(algorithm)?;
+        context.fill(digest, self.size_bytes(), c::EVP_PKEY_sign)
+    }
+
+    pub(crate) fn verify(
+        &self,
+        padding: Padding,
+        algorithm: DigestAlgorithm,
+        digest: &[u8],
+        signature: &[u8],
+    ) -> Result<(), Refused> {
+        let context = Context::new(self, Operation::Verify)?;
+        context.pad(padding)?;
+        context.digest(algorithm)?;
+        let (raw, sig, from) = (context.0.as_ptr(), signature.as_ptr(), digest.as_ptr());
+        // SAFETY: both slices are read within their lengths.
+        check(unsafe { c::EVP_PKEY_verify(raw, sig, signature.len(), from, digest.len()) })
+    }
+
+    pub(crate) fn encrypt(&self, padding: Padding, plain: &[u8]) -> Result<Vec<u8>, Refused> {
+        let context = Context::new(self, Operation::Encrypt)?;
+        context.pad(padding)?;
+        context.fill(plain, self.size_bytes(), c::EVP_PKEY_encrypt)
+    }
+
+    pub(crate) fn decrypt(&self, padding: Padding, sealed: &[u8]) -> Result<Vec<u8>, Refused> {
+        let context = Context::new(self, Operation::Decrypt)?;
+        context.pad(padding)?;
+        context.fill(sealed, self.size_bytes(), c::EVP_PKEY_decrypt)
+    }
+
+    /// RSA without any padding taken off: as many bytes as the modulus has.
+    pub(crate) fn decrypt_raw(&self, sealed: &[u8]) -> Result<Vec<u8>, Refused> {
+        // SAFETY: borrows the RSA key of a live key, or null where it is none.
+        let rsa = unsafe { c::EVP_PKEY_get0_RSA(self.0.as_ptr()) };
+        if rsa.is_null() {
+            return refused();
+        }
+        let mut plain = vec![0u8; self.size_bytes()];
+        let (to, space, mut written) = (plain.as_mut_ptr(), plain.len(), 0usize);
+        let (from, length, none) = (sealed.as_ptr(), sealed.len(), c::RSA_NO_PADDING);
+        // SAFETY: writes at most `space` bytes, which `plain` has, and reads `length` of `sealed`.
+        let returned =
+            unsafe { c::RSA_decrypt(rsa, &raw mut written, to, space, from, length, none) };
+        check(returned)?;
+        plain.truncate(written);
+        Ok(plain)
+    }
+}
+
+impl Drop for Pkey {
+    fn drop(&mut self) {
+        // SAFETY: made by a parser above, freed once.
+        unsafe { c::EVP_PKEY_free(self.0.as_ptr()) };
+    }
+}
+
+/// One operation of a key.
+struct Context(NonNull<c::EVP_PKEY_CTX>);
+
+/// The shape that signing, encrypting and decrypting share.
+type Filling =
+    unsafe extern "C" fn(*mut c::EVP_PKEY_CTX, *mut u8, *mut usize, *const u8, usize) -> c_int;
+
+impl Context {
+    fn new(key: &Pkey, operation: Operation) -> Result<Self, Refused> {
+        // SAFETY: the context counts a reference to the key; null says that no engine is used.
+        let made = NonNull::new(unsafe { c::EVP_PKEY_CTX_new(key.0.as_ptr(), null_mut()) });
+        let context = Context(made.ok_or(Refused)?);
+        let raw = context.0.as_ptr();
+        // SAFETY: the context is new and live.
+        check(unsafe {
+            match operation {
+                Operation::Sign => c::EVP_PKEY_sign_init(raw),
+                Operation::Verify => c::EVP_PKEY_verify_init(raw),
+                Operation::Encrypt => c::EVP_PKEY_encrypt_init(raw),
+                Operation::Decrypt => c::EVP_PKEY_decrypt_init(raw),
+            }
+        })?;
+        Ok(context)
+    }
+
+    fn digest(&self, algorithm: DigestAlgorithm) -> Result<(), Refused> {
+        // SAFETY: the digest is a static table.
+        check(unsafe { c::EVP_PKEY_CTX_set_signature_md(self.0.as_ptr(), evp_digest(algorithm)) })
+    }
+
+    fn pad(&self, padding: Padding) -> Result<(), Refused> {
+        let raw = self.0.as_ptr();
+        // SAFETY: each call sets a value of a live context; digests are static tables. A context of
+        // a key that is not RSA refuses.
+        unsafe {
+            match padding {
+                Padding::None => Ok(()),
+                Padding::Pkcs1 => check(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_PADDING)),
+                Padding::Pss { mask, salt } => {
+                    // -2 has the verifier find the length in the signature.
+                    let salt = salt.map_or(-2, c_int::from);
+                    check(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_PSS_PADDING))?;
+                    check(c::EVP_PKEY_CTX_set_rsa_pss_saltlen(raw, salt))?;
+                    check(c::EVP_PKEY_CTX_set_rsa_mgf1_md(raw, evp_digest(mask)))
+                }
+                Padding::Oaep { digest, mask } => {
+                    check(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_OAEP_PADDING))?;
+                    check(c::EVP_PKEY_CTX_set_rsa_oaep_md(raw, evp_digest(digest)))?;
+                    check(c::EVP_PKEY_CTX_set_rsa_mgf1_md(raw, evp_digest(mask)))
+                }
+            }
+        }
+    }
+
+    fn fill(&self, input: &[u8], space: usize, run: Filling) -> Result<Vec<u8>, Refused> {
+        let mut output = vec![0u8; space];
+        let mut length = output.len();
+        let (raw, to) = (self.0.as_ptr(), output.as_mut_ptr());
+        // SAFETY: writes at most `length` bytes, which `output` has, and says how many.
+        let returned = unsafe { run(raw, to, &raw mut length, input.as_ptr(), input.len()) };
+        check(returned)?;
+        output.truncate(length);
+        Ok(output)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by `EVP_PKEY_CTX_new`, freed once.
+        unsafe { c::EVP_PKEY_CTX_free(self.0.as_ptr()) };
+    }
+}
