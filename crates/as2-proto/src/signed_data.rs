@@ -356,12 +356,9 @@ impl Signer {
                 let mgf = der::write(der::OID, oid::MGF1);
                 let mgf = der::write_all(der::SEQUENCE, &[&mgf, &digest()]);
                 let salt = [der::INTEGER, 1, self.digest.hash().bytes() as u8];
-                let parameters = [
-                    der::write(der::context(0), &digest()).as_slice(),
-                    &der::write(der::context(1), &mgf),
-                    &der::write(der::context(2), &salt),
-                ];
-                let parameters = der::write_all(der::SEQUENCE, &parameters);
+                let [hash, mask, salt] = [(0, digest()), (1, mgf), (2, salt.to_vec())]
+                    .map(|(number, value)| der::write(der::context(number), &value));
+                let parameters = der::write_all(der::SEQUENCE, &[&hash, &mask, &salt]);
                 der::write_all(der::SEQUENCE, &[&der::write(der::OID, oid::RSA_PSS), &parameters])
             }
         }
