@@ -222,7 +222,7 @@ fn a_script_reads_screens_as_json_and_is_told_what_went_wrong() -> Result<()> {
     let hidden = hidden.context("no hidden field")?;
     ensure!(hidden["text"] == "" && hidden["row"] == 14 && hidden["column"] == 40, "{fields}");
     for (steps, code, word) in [
-        (["move 1,1", "type X"].as_slice(), "EP1303", "nothing can be typed here"),
+        (["move 5,1", "type X"].as_slice(), "EP1303", "nothing can be typed here"),
         (&["key PF9"], "EP1302", "a free keyboard did not come within 1 s"),
         (&["wait NEVER"], "EP1302", "'NEVER' did not come"),
         (&["key PF99"], "EP0205", "there are the keys"),
