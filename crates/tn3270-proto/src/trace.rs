@@ -106,7 +106,7 @@ pub fn write(block: &Block) -> String {
     };
     for (number, line) in block.bytes.chunks(LINE_BYTES).enumerate() {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{sign} {:<6}", format!("{:#x}", number * LINE_BYTES));
+        let _ = write!(text, "{sign} {:<5} ", format!("{:#x}", number * LINE_BYTES));
         for byte in line {
             let _ = write!(text, "{byte:02x}");
         }
@@ -140,5 +140,8 @@ mod tests {
         let text = write(&block) + &write(&Block { time: None, ..block.clone() });
         assert_eq!(read(&text), [block.clone(), block]);
         assert!(text.contains("\n< 0x20  2021"));
+        // An offset as wide as its column, and wider ones.
+        let long = Block { origin: Origin::Terminal, time: None, bytes: vec![0xc1; 70_000] };
+        assert_eq!(read(&write(&long)), [long]);
     }
 }
