@@ -99,11 +99,7 @@ pub struct Client {
     device_name: Option<String>,
     next_lu: usize,
     sequence: u16,
-    /// The data was handed out and goes when more is read.
-    spent: bool,
     output: Vec<u8>,
-    /// Data of the record that was handed out begins here.
-    data_from: usize,
 }
 
 impl Client {
@@ -119,19 +115,13 @@ impl Client {
             device_name: None,
             next_lu: 0,
             sequence: 0,
-            spent: false,
             output: Vec::new(),
-            data_from: 0,
         }
     }
 
     /// The next event; takes what it read off `input`. `None`: all of it is read.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<ClientEvent> {
         loop {
-            if std::mem::take(&mut self.spent) {
-                self.decoder.clear_data();
-                self.data_from = 0;
-            }
             let piece = self.decoder.next(input)?;
             if let Some(event) = self.take(piece) {
                 return Some(event);
@@ -142,12 +132,12 @@ impl Client {
     fn take(&mut self, piece: Piece) -> Option<ClientEvent> {
         match piece {
             Piece::Data if self.mode == Mode::Nvt => {
-                self.spent = true;
+                self.decoder.hand_out();
                 Some(ClientEvent::Nvt)
             }
             Piece::Data => None,
             Piece::EndOfRecord => {
-                self.spent = true;
+                self.decoder.hand_out();
                 self.record()
             }
             Piece::Command(_) => None,
@@ -164,9 +154,9 @@ impl Client {
         match self.mode {
             Mode::Plain => Some(ClientEvent::Record(Header::default())),
             Mode::Enhanced => {
-                let framed = Header::split(self.decoder.data())?;
-                self.data_from = enhanced::HEADER_BYTES;
-                Some(ClientEvent::Record(framed.header))
+                let header = Header::split(self.decoder.data())?.header;
+                self.decoder.skip(enhanced::HEADER_BYTES);
+                Some(ClientEvent::Record(header))
             }
             Mode::Nvt | Mode::Negotiating => None,
         }
@@ -174,7 +164,7 @@ impl Client {
 
     /// The data of the last event, until [`Client::next`] is called again.
     pub fn data(&self) -> &[u8] {
-        self.decoder.data().get(self.data_from..).unwrap_or(&[])
+        self.decoder.data()
     }
 
     /// What is to be sent to the host; whoever sends it empties it.

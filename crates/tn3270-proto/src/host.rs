@@ -68,8 +68,6 @@ pub struct Host {
     options: Options,
     state: State,
     session: Session,
-    spent: bool,
-    data_from: usize,
     output: Vec<u8>,
 }
 
@@ -83,8 +81,6 @@ impl Host {
             options: Options::default(),
             state: State::Plain,
             session,
-            spent: false,
-            data_from: 0,
             output: Vec::new(),
         };
         host.begin();
@@ -115,10 +111,6 @@ impl Host {
     /// The next event; takes what it read off `input`. `None`: all of it is read.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<HostEvent> {
         loop {
-            if std::mem::take(&mut self.spent) {
-                self.decoder.clear_data();
-                self.data_from = 0;
-            }
             let piece = self.decoder.next(input)?;
             if let Some(event) = self.take(piece) {
                 return Some(event);
@@ -130,11 +122,13 @@ impl Host {
         match piece {
             Piece::Data => {
                 // Without records there is no terminal yet that could say anything.
-                self.spent = self.state != State::Ready;
+                if self.state != State::Ready {
+                    self.decoder.hand_out();
+                }
                 None
             }
             Piece::EndOfRecord => {
-                self.spent = true;
+                self.decoder.hand_out();
                 self.record()
             }
             Piece::Command(telnet::AO) => Some(HostEvent::SystemRequest),
@@ -153,14 +147,14 @@ impl Host {
         if self.session.functions.is_none() {
             return Some(HostEvent::Record(Header::default()));
         }
-        let framed = Header::split(self.decoder.data())?;
-        self.data_from = enhanced::HEADER_BYTES;
-        Some(HostEvent::Record(framed.header))
+        let header = Header::split(self.decoder.data())?.header;
+        self.decoder.skip(enhanced::HEADER_BYTES);
+        Some(HostEvent::Record(header))
     }
 
     /// The data of the last record, until [`Host::next`] is called again.
     pub fn data(&self) -> &[u8] {
-        self.decoder.data().get(self.data_from..).unwrap_or(&[])
+        self.decoder.data()
     }
 
     /// What is to be sent to the client; whoever sends it empties it.

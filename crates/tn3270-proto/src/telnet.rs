@@ -66,12 +66,20 @@ enum State {
 pub(crate) struct Decoder {
     state: State,
     data: Vec<u8>,
+    /// Of the data so much is not told of: a header that was read.
+    skipped: usize,
+    /// The data was handed out, and goes when more is read.
+    spent: bool,
     sub: Vec<u8>,
 }
 
 impl Decoder {
     /// The next piece; takes what it read off `input`. `None`: all of it is read.
     pub(crate) fn next(&mut self, input: &mut &[u8]) -> Option<Piece> {
+        if std::mem::take(&mut self.spent) {
+            self.data.clear();
+            self.skipped = 0;
+        }
         while let Some((&byte, rest)) = input.split_first() {
             if self.state == State::Data && byte != IAC {
                 return Some(self.run(input));
@@ -161,12 +169,19 @@ impl Decoder {
         }
     }
 
+    /// What came since the last record, or what was handed out last.
     pub(crate) fn data(&self) -> &[u8] {
-        &self.data
+        self.data.get(self.skipped..).unwrap_or(&[])
     }
 
-    pub(crate) fn clear_data(&mut self) {
-        self.data.clear();
+    /// The data is of use until [`Decoder::next`] is called again.
+    pub(crate) fn hand_out(&mut self) {
+        self.spent = true;
+    }
+
+    /// The first bytes of what is handed out are a header of this length.
+    pub(crate) fn skip(&mut self, header_bytes: usize) {
+        self.skipped = header_bytes;
     }
 
     pub(crate) fn subnegotiation(&self) -> &[u8] {
@@ -263,7 +278,7 @@ mod tests {
                     Piece::Data => {}
                     Piece::EndOfRecord => {
                         found.push((piece, decoder.data().to_vec()));
-                        decoder.clear_data();
+                        decoder.hand_out();
                     }
                     Piece::Subnegotiation => {
                         found.push((piece, decoder.subnegotiation().to_vec()));
