@@ -1,18 +1,17 @@
 //! A terminal on a connection.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_net::dial::{self, DialPolicy};
-use entrepot_net::tls::{ClientTlsStream, ServerTrust, TlsClient};
+use entrepot_net::dialled::Dialled;
+use entrepot_net::tls::{ServerTrust, TlsClient};
 use entrepot_tn3270_proto::client::{ClientOptions, Mode};
 use entrepot_tn3270_proto::model::Device;
 use entrepot_tn3270_proto::{
     CodePage, Key, NumericFields, Terminal, TerminalEvent, TerminalOptions, text,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use crate::action::Place;
 use crate::address::{HostAddress, HostTls};
@@ -41,38 +40,11 @@ pub struct HostOptions {
 #[derive(Debug)]
 pub struct HostSession {
     terminal: Terminal,
-    wire: Wire,
-    patience: Duration,
+    /// Unset after TLS failed: then there is no connection any more.
+    stream: Option<Dialled>,
     options: HostOptions,
-}
-
-#[derive(Debug)]
-enum Wire {
-    Clear(TcpStream),
-    Tls(Box<ClientTlsStream>),
-    /// TLS is being made.
-    Between,
-}
-
-impl Wire {
-    async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Wire::Clear(stream) => stream.read(into).await,
-            Wire::Tls(stream) => stream.read(into).await,
-            Wire::Between => Err(io::ErrorKind::NotConnected.into()),
-        }
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Wire::Clear(stream) => stream.write_all(bytes).await,
-            Wire::Tls(stream) => {
-                stream.write_all(bytes).await?;
-                stream.flush().await
-            }
-            Wire::Between => Err(io::ErrorKind::NotConnected.into()),
-        }
-    }
+    /// What is read goes here first.
+    buffer: Vec<u8>,
 }
 
 impl HostSession {
@@ -95,9 +67,9 @@ impl HostSession {
         let from_the_start = *tls == HostTls::FromTheStart;
         let mut session = HostSession {
             terminal: Terminal::new(terminal),
-            wire: Wire::Clear(stream),
-            patience: options.patience,
+            stream: Some(Dialled::Clear(stream)),
             options,
+            buffer: vec![0; READ_BYTES],
         };
         if from_the_start {
             session.start_tls().await?;
@@ -165,7 +137,7 @@ impl HostSession {
         what: &str,
         done: impl Fn(&Terminal) -> bool,
     ) -> Result<(), HostError> {
-        let patience = self.patience;
+        let patience = self.options.patience;
         let reading = async {
             while !done(&self.terminal) {
                 self.read().await?;
@@ -185,12 +157,12 @@ impl HostSession {
     async fn read(&mut self) -> Result<(), HostError> {
         // What the negotiation asks for goes out first.
         self.send().await?;
-        let mut buffer = vec![0; READ_BYTES];
-        let length = self.wire.read(&mut buffer).await?;
+        let stream = self.stream.as_mut().ok_or(HostError::Closed)?;
+        let length = stream.read(&mut self.buffer).await?;
         if length == 0 {
             return Err(HostError::Closed);
         }
-        let mut input = buffer.get(..length).unwrap_or_default();
+        let mut input = self.buffer.get(..length).unwrap_or_default();
         while let Some(event) = self.terminal.next(&mut input) {
             match event {
                 TerminalEvent::Changed | TerminalEvent::Refused(_) => {}
@@ -212,15 +184,15 @@ impl HostSession {
         if output.is_empty() {
             return Ok(());
         }
-        Ok(self.wire.write(&output).await?)
+        let stream = self.stream.as_mut().ok_or(HostError::Closed)?;
+        stream.write_all(&output).await?;
+        Ok(stream.flush().await?)
     }
 
     async fn start_tls(&mut self) -> Result<(), HostError> {
         let client = TlsClient::new(&self.options.address.host, &self.options.trust)?;
-        if let Wire::Clear(stream) = std::mem::replace(&mut self.wire, Wire::Between) {
-            let (stream, _) = client.connect(stream).await?;
-            self.wire = Wire::Tls(Box::new(stream));
-        }
+        let stream = self.stream.take().ok_or(HostError::Closed)?;
+        self.stream = Some(stream.start_tls(&client).await?.0);
         Ok(())
     }
 }
