@@ -170,7 +170,9 @@ impl Scheduler {
         let before = std::mem::replace(&mut self.entries, entries);
         for (rule, entry) in &mut self.entries {
             match before.get(rule) {
-                Some(old) if old.plan.is_like(&entry.plan) => entry.next = old.next,
+                Some(old) if old.plan.is_of(&entry.plan.cron, entry.plan.instants.calendar()) => {
+                    entry.next = old.next;
+                }
                 _ => drop(self.waiting.insert(*rule)),
             }
         }
@@ -302,7 +304,7 @@ fn entry(
     let read = || {
         let calendar = calendars.named(cron.calendar.as_ref(), "when.cron.calendar")?;
         let calendar = calendar.map(|named| named.calendar);
-        match known.filter(|it| it.cron == *cron && it.instants.calendar() == calendar.as_ref()) {
+        match known.filter(|known| known.is_of(cron, calendar.as_ref())) {
             Some(known) => Ok(known.instants.clone()),
             None => Instants::of(cron, calendar),
         }

@@ -1,9 +1,11 @@
 //! What happens at the instants of one schedule: a function of how far it has come, the time, and
 //! whether its last run has ended.
 
+use std::sync::Arc;
+
 use entrepot_db::{Schedule, Telling};
 use entrepot_nouns::cron::{Missed, Overlap};
-use entrepot_nouns::{Cron, Timestamp};
+use entrepot_nouns::{Calendar, Cron, Timestamp};
 use uuid::Uuid;
 
 use super::instants::Instants;
@@ -34,9 +36,10 @@ const REPLACED: &str = "the run before it had not ended, and a later instant wai
 const PASSED: &str = "no node could start it then, and it is not made up for";
 
 impl Plan {
-    /// Whether both have the same instants, and the same is done about them.
-    pub(super) fn is_like(&self, other: &Plan) -> bool {
-        self.cron == other.cron && self.instants.calendar() == other.instants.calendar()
+    /// Whether its instants are those of this schedule and calendar, and the same is done about
+    /// them.
+    pub(super) fn is_of(&self, cron: &Cron, calendar: Option<&Arc<Calendar>>) -> bool {
+        self.cron == *cron && self.instants.calendar() == calendar
     }
 
     /// How far the schedule has come: `found`, unless the schedule is another one since. A changed
