@@ -177,10 +177,10 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Sign(sign) => check_name("sign.name", &sign.name, values),
         StepSpec::Transcode(it) => check_name("transcode.name", &it.name, values),
         StepSpec::Split(it) => step::split::check(it, values).map_err(|error| ("split.to", error)),
-        StepSpec::Extract(extract) => check_path("extract.to", &extract.to, values),
-        StepSpec::Verify(verify) => check_path("verify.signature", &verify.signature, values),
-        StepSpec::Checksum(checksum) => check_path("checksum.verify", &checksum.verify, values),
-        StepSpec::Each(it) => check_path("each.find.path", &it.folder(), values),
+        StepSpec::Extract(it) => check_path("extract.to", it.to.as_deref(), values),
+        StepSpec::Verify(it) => check_path("verify.signature", it.signature.as_deref(), values),
+        StepSpec::Checksum(it) => check_path("checksum.verify", it.verify.as_deref(), values),
+        StepSpec::Each(it) => check_path("each.find.path", it.folder(), values),
         StepSpec::Quarantine(it) => check_text("quarantine.reason", &it.reason, values),
         StepSpec::Delete(_)
         | StepSpec::Release(_)
@@ -210,12 +210,11 @@ fn check_name(
 
 fn check_path(
     field: &'static str,
-    pattern: &Option<String>,
+    pattern: Option<&str>,
     values: Values<'_>,
 ) -> Result<(), PatternFlaw> {
-    let mut patterns = pattern.iter();
-    let expanded = patterns.try_for_each(|it| pattern::virtual_path(it, values).map(drop));
-    expanded.map_err(|error| (field, error))
+    let expanded = pattern.map(|it| pattern::virtual_path(it, values)).transpose();
+    expanded.map(drop).map_err(|error| (field, error))
 }
 
 fn check_fetch(fetch: &FetchSpec, values: Values<'_>) -> Result<(), PatternFlaw> {

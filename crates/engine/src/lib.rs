@@ -6,6 +6,7 @@
 //! | which rules the clock starts | `schedule.rs`, `schedule/` |
 //! | which files that rules expect have not come | `expecting.rs`, `expecting/` |
 //! | which files of watched folders start rules | `watching.rs`, `watching/` |
+//! | files below a folder of an endpoint | `folders.rs` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
 //! | 9 claim, lease, fence | `worker.rs`, `hold.rs` |
 //! | which job gets a place next | `places.rs`, `queue.rs` |
@@ -32,6 +33,7 @@ mod explain;
 mod files;
 #[cfg(test)]
 mod fixture;
+mod folders;
 mod foresight;
 mod heartbeat;
 mod hold;

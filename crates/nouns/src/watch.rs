@@ -194,20 +194,40 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether it is about a file, by its name and its path below the folder.
-    pub fn takes(&self, name: &str, path: &str) -> bool {
-        let fits = |pattern: &FilePattern| pattern.fits(name, path);
-        (self.matching.is_empty() || self.matching.iter().any(fits)) && !self.leaves(name, path)
+    /// Which files it is about. What a job has taken is never one of them.
+    pub fn files(&self) -> FileChoice<'_> {
+        FileChoice { matching: &self.matching, ignore: &self.ignore, recursive: self.recursive }
     }
 
     /// Whether it starts on nothing but files that are gone.
     pub fn is_for_removed(&self) -> bool {
         self.on.iter().all(|change| *change == WatchChange::Removed)
     }
+}
+
+/// Which files below a folder of an endpoint are meant.
+#[derive(Clone, Copy, Debug)]
+pub struct FileChoice<'a> {
+    pub(crate) matching: &'a [FilePattern],
+    pub(crate) ignore: &'a [FilePattern],
+    pub(crate) recursive: bool,
+}
+
+impl FileChoice<'_> {
+    /// Whether a file is, by its name and its path below the folder.
+    pub fn takes(&self, name: &str, below: &str) -> bool {
+        let fits = |pattern: &FilePattern| pattern.fits(name, below);
+        (self.matching.is_empty() || self.matching.iter().any(fits)) && !self.leaves(name, below)
+    }
+
+    /// Whether files of a folder below it can be.
+    pub fn enters(&self, name: &str, below: &str) -> bool {
+        self.recursive && !self.leaves(name, below)
+    }
 
     /// Whether a file or folder is left alone. What a job has taken always is.
-    pub fn leaves(&self, name: &str, path: &str) -> bool {
-        name.starts_with(TAKEN) || self.ignore.iter().any(|pattern| pattern.fits(name, path))
+    fn leaves(&self, name: &str, below: &str) -> bool {
+        name.starts_with(TAKEN) || self.ignore.iter().any(|pattern| pattern.fits(name, below))
     }
 }
 
@@ -401,13 +421,13 @@ mod tests {
         assert_eq!(plain, Watch::new("bank".parse().unwrap(), "/out".parse().unwrap()));
         let back = serde_json::to_value(&plain).unwrap();
         assert_eq!(back, json!({"endpoint": "bank", "path": "/out"}));
-        assert!(plain.takes("a.xml", "a.xml") && plain.ignore.len() == TEMPORARY.len());
+        assert!(plain.files().takes("a.xml", "a.xml") && plain.ignore.len() == TEMPORARY.len());
         for left in [".hidden", "a.part", "a.filepart", "a.tmp"] {
-            assert!(!plain.takes(left, left), "{left} was taken");
+            assert!(!plain.files().takes(left, left), "{left} was taken");
         }
         let own = watch(json!({"match": ["*.xml"], "ignore": ["old*"]})).unwrap();
-        assert!(own.takes("a.xml", "a.xml") && own.takes(".a.xml", ".a.xml"));
-        assert!(!own.takes("old.xml", "old.xml") && !own.takes("a.csv", "a.csv"));
+        assert!(own.files().takes("a.xml", "a.xml") && own.files().takes(".a.xml", ".a.xml"));
+        assert!(!own.files().takes("old.xml", "old.xml") && !own.files().takes("a.csv", "a.csv"));
         for (bad, field) in [
             (json!({"every": "0s"}), "when.watch.every"),
             (json!({"every": "2d"}), "when.watch.every"),

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use entrepot_nouns::VPath;
 use entrepot_nouns::rule::FindSpec;
-use entrepot_nouns::{StorePath, VPath};
-use entrepot_storage::{AnyStore, Entry, EntryKind, Meta, StoreError};
+use entrepot_storage::{AnyStore, Meta};
 use serde_json::{Value as Json, json};
 
 use super::StepError;
-use crate::limits::{EACH_BYTES, WATCH_DEPTH, WATCH_PAGE};
+use crate::folders::{self, Listed, ListedFile};
+use crate::limits::EACH_BYTES;
 use crate::pattern::{self, Values};
 
 /// The key of [`Files::more`] in the result of the step.
@@ -37,34 +38,16 @@ pub(crate) async fn found(
     store: &AnyStore,
     folder: VPath,
 ) -> Result<Files, StepError> {
-    let failed = |error: &StoreError| {
-        StepError::at_endpoint(find.endpoint.as_str(), &folder.to_string(), error)
+    let mut finding = Finding { find, first: BTreeMap::new(), more: false };
+    let take = |listed| match listed {
+        Listed::File(file) => finding.take(file),
+        Listed::EndOfFolder => {}
     };
-    let top = folder.below(&VPath::root()).unwrap_or_default();
-    let mut finding = Finding { find, first: BTreeMap::new(), more: false, folders: Vec::new() };
-    finding.folders.push(Folder { at: top, below: String::new(), depth: 0 });
-    while let Some(folder) = finding.folders.pop() {
-        let mut listing = match store.list(&folder.at).await {
-            // It was removed while the one above it was listed.
-            Err(StoreError::NotFound) if folder.depth > 0 => continue,
-            listing => listing.map_err(|error| failed(&error))?,
-        };
-        loop {
-            let page = listing.next_page(WATCH_PAGE).await.map_err(|error| failed(&error))?;
-            if page.is_empty() {
-                break;
-            }
-            page.into_iter().for_each(|entry| finding.take(&folder, entry));
-        }
-    }
+    let listed = folders::list(store, &folder, find.files(), take).await;
+    listed.map_err(|error| {
+        StepError::at_endpoint(find.endpoint.as_str(), &folder.to_string(), &error)
+    })?;
     Ok(finding.files(&folder))
-}
-
-struct Folder {
-    at: StorePath,
-    /// Below the first one; empty for that.
-    below: String,
-    depth: usize,
 }
 
 struct Finding<'f> {
@@ -72,30 +55,17 @@ struct Finding<'f> {
     /// By their paths below the folder; as many as are wanted.
     first: BTreeMap<String, Meta>,
     more: bool,
-    folders: Vec<Folder>,
 }
 
 impl Finding<'_> {
-    fn take(&mut self, folder: &Folder, Entry { name, meta }: Entry) {
-        let slash = if folder.below.is_empty() { "" } else { "/" };
-        let below = format!("{}{slash}{name}", folder.below);
-        // A name that no path of ours can have could not be fetched.
-        let Ok(at) = folder.at.join(&name) else { return };
-        match meta.kind {
-            EntryKind::Directory => {
-                let is_left = self.find.leaves(&name, &below) || folder.depth >= WATCH_DEPTH;
-                if self.find.recursive && !is_left {
-                    self.folders.push(Folder { at, below, depth: folder.depth + 1 });
-                }
-            }
-            EntryKind::File if self.find.takes(&name, &below) => {
-                self.first.insert(below, meta);
-                if self.first.len() > self.find.limit as usize {
-                    self.first.pop_last();
-                    self.more = true;
-                }
-            }
-            EntryKind::File | EntryKind::Link => {}
+    fn take(&mut self, ListedFile { name, below, meta }: ListedFile) {
+        if !self.find.files().takes(&name, &below) {
+            return;
+        }
+        self.first.insert(below, meta);
+        if self.first.len() > self.find.limit as usize {
+            self.first.pop_last();
+            self.more = true;
         }
     }
 

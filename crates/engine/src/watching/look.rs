@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use entrepot_nouns::Timestamp;
 use entrepot_nouns::watch::Watch;
-use entrepot_nouns::{StorePath, Timestamp, VPath};
-use entrepot_storage::{AnyStore, Entry, EntryKind, StoreError};
+use entrepot_storage::{AnyStore, StoreError};
 
 use super::seen::{Found, Seen, Standing, Version};
-use crate::limits::{WATCH_DEPTH, WATCH_PAGE};
+use crate::folders::{self, Listed, ListedFile};
 
 /// What a look found.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,29 +28,13 @@ pub(super) struct Moment {
     pub(super) now: Timestamp,
 }
 
-/// A folder that is still to be listed.
-struct Folder {
-    at: StorePath,
-    /// Below the watched folder; empty for that one.
-    below: String,
-    depth: usize,
-}
-
-/// A file of a listing.
-struct Listed {
-    name: String,
-    below: String,
-    version: Version,
-}
-
 struct Look<'a> {
     watch: &'a Watch,
     seen: &'a mut Seen,
     moment: Moment,
-    folders: Vec<Folder>,
     looked: Looked,
     /// Files that wait for the names of the files beside them.
-    undecided: Vec<Listed>,
+    undecided: Vec<ListedFile>,
     /// Names beside them that say that a file is whole.
     done: HashSet<String>,
 }
@@ -66,58 +50,29 @@ pub(super) async fn look(
     moment: Moment,
 ) -> Result<Looked, StoreError> {
     seen.begin();
-    let at = watch.path.below(&VPath::root()).unwrap_or_default();
     let mut look = Look {
         watch,
         seen,
         moment,
-        folders: vec![Folder { at, below: String::new(), depth: 0 }],
         looked: Looked::default(),
         undecided: Vec::new(),
         done: HashSet::new(),
     };
-    while let Some(folder) = look.folders.pop() {
-        let mut listing = match store.list(&folder.at).await {
-            // A folder that was removed while the one above it was listed.
-            Err(StoreError::NotFound) if folder.depth > 0 => continue,
-            listing => listing?,
-        };
-        loop {
-            let page = listing.next_page(WATCH_PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            page.into_iter().for_each(|entry| look.take(&folder, entry));
-        }
-        look.decide();
-    }
+    let take = |listed| match listed {
+        Listed::File(file) => look.take(file),
+        Listed::EndOfFolder => look.decide(),
+    };
+    folders::list(store, &watch.path, watch.files(), take).await?;
     Ok(look.looked)
 }
 
 impl Look<'_> {
-    fn take(&mut self, folder: &Folder, Entry { name, meta }: Entry) {
-        let slash = if folder.below.is_empty() { "" } else { "/" };
-        let below = format!("{}{slash}{name}", folder.below);
-        // A name that no path of ours can have is none of the watched files.
-        let Ok(at) = folder.at.join(&name) else { return };
-        match meta.kind {
-            EntryKind::Directory => {
-                let is_left = self.watch.leaves(&name, &below) || folder.depth >= WATCH_DEPTH;
-                if self.watch.recursive && !is_left {
-                    self.folders.push(Folder { at, below, depth: folder.depth + 1 });
-                }
-            }
-            EntryKind::File => {
-                let version = Version { size: meta.size, modified: meta.modified };
-                let listed = Listed { name, below, version };
-                match &self.watch.done_file {
-                    Some(done) if done.is(&listed.name) => drop(self.done.insert(listed.name)),
-                    _ if !self.watch.takes(&listed.name, &listed.below) => {}
-                    Some(_) => self.undecided.push(listed),
-                    None => self.compare(listed),
-                }
-            }
-            EntryKind::Link => {}
+    fn take(&mut self, file: ListedFile) {
+        match &self.watch.done_file {
+            Some(done) if done.is(&file.name) => drop(self.done.insert(file.name)),
+            _ if !self.watch.files().takes(&file.name, &file.below) => {}
+            Some(_) => self.undecided.push(file),
+            None => self.compare(file),
         }
     }
 
@@ -134,7 +89,8 @@ impl Look<'_> {
         }
     }
 
-    fn compare(&mut self, Listed { below, version, .. }: Listed) {
+    fn compare(&mut self, ListedFile { below, meta, .. }: ListedFile) {
+        let version = Version { size: meta.size, modified: meta.modified };
         let Moment { elapsed, now } = self.moment;
         let stable = self.watch.stable.duration();
         let standing = self.seen.listed(&below, version, elapsed, stable);
@@ -155,8 +111,8 @@ impl Look<'_> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use entrepot_nouns::Env;
     use entrepot_nouns::endpoint::MemoryTarget;
+    use entrepot_nouns::{Env, StorePath};
     use entrepot_storage::{Existing, Publish, make_directories_above, memory};
     use serde_json::json;
 

@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::name::Name;
 use crate::period::Period;
-use crate::watch::{FilePattern, TAKEN, is_temporary, temporary};
+use crate::watch::{FileChoice, FilePattern, is_temporary, temporary};
 
 /// Goes on with one of two lists of steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,22 +94,16 @@ fn is_thousand(limit: &u32) -> bool {
 }
 
 impl FindSpec {
-    /// Whether it means a file, by its name and its path below the folder.
-    pub fn takes(&self, name: &str, below: &str) -> bool {
-        let fits = |pattern: &FilePattern| pattern.fits(name, below);
-        (self.matching.is_empty() || self.matching.iter().any(fits)) && !self.leaves(name, below)
-    }
-
-    /// Whether it leaves out a file or folder that could be meant.
-    pub fn leaves(&self, name: &str, below: &str) -> bool {
-        name.starts_with(TAKEN) || self.ignore.iter().any(|pattern| pattern.fits(name, below))
+    /// Which files it means. What a job has taken is never one of them.
+    pub fn files(&self) -> FileChoice<'_> {
+        FileChoice { matching: &self.matching, ignore: &self.ignore, recursive: self.recursive }
     }
 }
 
 impl EachSpec {
     /// The folder whose files it goes through, with its placeholders.
-    pub fn folder(&self) -> Option<String> {
-        self.find.as_ref().map(|find| find.path.clone())
+    pub fn folder(&self) -> Option<&str> {
+        self.find.as_ref().map(|find| find.path.as_str())
     }
 
     /// Whether its parts go together.
