@@ -1,5 +1,5 @@
-//! Recorded sessions of real hosts, and malformed streams, fed to a terminal: test data of the x3270
-//! project, `tests/traces`.
+//! Recorded sessions of real hosts, and malformed streams, fed to a terminal: test data of the
+//! x3270 project, `tests/traces`.
 
 mod pieces;
 mod s3270;
