@@ -3,6 +3,7 @@
 
 mod acme;
 mod approvals;
+mod as2;
 mod backup;
 mod bad_input;
 mod balanced;

@@ -385,6 +385,7 @@ mod tests {
             identity: None,
             displaced: None,
             temporary: path.ends_with(".part"),
+            as2: None,
         }
     }
 

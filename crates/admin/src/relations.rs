@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
-use entrepot_nouns::endpoint::EndpointUse;
+use entrepot_nouns::endpoint::{As2Target, EndpointUse};
 use entrepot_nouns::rule::{ApproveSpec, CallSpec, KeyHalf, KeyUse, StepSpec};
 use entrepot_nouns::{
     Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
@@ -20,6 +20,8 @@ pub(crate) struct Relations<'a> {
     mounts: HashMap<(Name, VPath), Vec<Name>>,
     addresses: HashMap<SocketAddr, Vec<Name>>,
     hosts: HashMap<HostName, Vec<Name>>,
+    /// Endpoints by the AS2 names of partner and station.
+    as2_names: HashMap<(String, String), Vec<Name>>,
 }
 
 /// The key that a listener without any makes for itself at its first start.
@@ -40,6 +42,7 @@ impl<'a> Relations<'a> {
             mounts: HashMap::new(),
             addresses: HashMap::new(),
             hosts: HashMap::new(),
+            as2_names: HashMap::new(),
         };
         for noun in all {
             relations.nouns.insert(NounKey::of(noun), noun);
@@ -50,6 +53,13 @@ impl<'a> Relations<'a> {
                 AnyNoun::Mount(mount) => {
                     let place = (mount.account.clone(), mount.path.clone());
                     relations.mounts.entry(place).or_default().push(mount.name.clone());
+                }
+                AnyNoun::Endpoint(endpoint) => {
+                    if let EndpointTarget::As2(as2) = &endpoint.target {
+                        let pair = (as2.partner.clone(), as2.station.clone());
+                        let names = relations.as2_names.entry(pair).or_default();
+                        names.push(endpoint.name.clone());
+                    }
                 }
                 AnyNoun::Site(site) => {
                     for host in &site.hosts {
@@ -132,6 +142,9 @@ impl<'a> Relations<'a> {
             }
             AnyNoun::Listener(listener) => self.of_listener(listener),
             AnyNoun::Endpoint(endpoint) => {
+                if let EndpointTarget::As2(as2) = &endpoint.target {
+                    return self.of_as2_partner(&endpoint.name, as2);
+                }
                 let EndpointTarget::Sftp(sftp) = &endpoint.target else { return None };
                 let key = self.key(sftp.key.as_ref()?)?;
                 (key.private_sealed.is_none() || key.key_type != KeyType::SshUser).then(|| {
@@ -253,6 +266,31 @@ impl<'a> Relations<'a> {
         }
         let lacks = usage.half == KeyHalf::Private && key.private_sealed.is_none();
         lacks.then(|| format!("key '{}' has no private half here", key.name))
+    }
+
+    fn of_as2_partner(&self, name: &Name, partner: &As2Target) -> Option<(String, String)> {
+        for (field, names) in [("keys", &partner.keys), ("certificates", &partner.certificates)] {
+            for (at, name) in names.iter().enumerate() {
+                let field = format!("target.as2.{field}[{at}]");
+                let key = self.key(name)?;
+                if key.key_type != KeyType::As2 {
+                    return Some((field, format!("key '{name}' is not of type as2")));
+                }
+                if names == &partner.keys && key.private_sealed.is_none() {
+                    return Some((field, format!("key '{name}' has no private half here")));
+                }
+            }
+        }
+        if let Some(account) = partner.account.as_ref().and_then(|name| self.account(name))
+            && (is_group(account) || is_link(account))
+        {
+            let problem = format!("'{}' is a group or a link, and has no files", account.name);
+            return Some(("target.as2.account".to_owned(), problem));
+        }
+        let pair = (partner.partner.clone(), partner.station.clone());
+        let other = self.as2_names.get(&pair)?.iter().find(|other| *other != name)?;
+        let problem = format!("endpoint '{other}' has these two AS2 names already");
+        Some(("target.as2.partner".to_owned(), problem))
     }
 
     fn of_site(&self, site: &Site) -> Option<(String, String)> {

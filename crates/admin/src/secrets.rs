@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use entrepot_auth::as2;
 use entrepot_crypto::password::{self, HashCost};
 use entrepot_crypto::{MasterKey, SealingContext, constant_time_eq, totp};
 use entrepot_nouns::account::Account;
-use entrepot_nouns::key::Key;
+use entrepot_nouns::key::{Key, KeyType};
 use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Name, Sealed, Secret, Site};
 use serde_json::Value;
 
@@ -61,6 +62,19 @@ pub(crate) fn shown(key: &str, value: &Value) -> Value {
         }
         Value::Array(items) => items.iter().map(|item| shown("", item)).collect(),
         _ => value.clone(),
+    }
+}
+
+/// The halves of a key of AS2 can be used, and belong together.
+fn check_as2(key: &Key) -> Result<(), Fault> {
+    let certificate = as2::certificate(&key.public);
+    let certificate = certificate.map_err(|problem| Fault::new("public", problem))?;
+    match &key.private {
+        Some(private) if private.expose() != MASK.as_bytes() => {
+            let private = as2::private_key(private.expose(), &certificate);
+            private.map(drop).map_err(|problem| Fault::new("private", problem))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -293,6 +307,9 @@ impl Settler {
         stored: Option<&Sealed>,
         absent: Absent,
     ) -> Result<(), Fault> {
+        if key.key_type == KeyType::As2 {
+            check_as2(key)?;
+        }
         let slot = Slot {
             field: "private",
             context: SealingContext::private_key(site, &key.name),

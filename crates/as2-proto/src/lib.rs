@@ -32,6 +32,7 @@ mod stage_signed;
 mod tests;
 
 pub use disposition::{Disposition, Outcome};
+pub use entrepot_crypto::cipher::ContentSecrets;
 pub use entrepot_crypto::{ContentCipher, DigestAlgorithm, KeyTransport};
 pub use envelope::{Envelope, OwnKey};
 pub use fuzzing::fuzz;

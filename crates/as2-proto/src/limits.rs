@@ -49,5 +49,5 @@ pub const AS2_NAME_CHARACTERS: usize = 128;
 /// Characters of a Message-ID (RFC 2822 §2.1.1).
 pub const MESSAGE_ID_CHARACTERS: usize = 998;
 
-/// Characters of a file name that a sender proposes.
-pub const FILE_NAME_CHARACTERS: usize = 200;
+/// Bytes of a file name that a sender proposes.
+pub const FILE_NAME_BYTES: usize = 200;

@@ -254,11 +254,16 @@ fn percent_decoded(text: &str) -> Vec<u8> {
 }
 
 /// The last component of a name, without characters that mean something to a file system, and no
-/// longer than [`limits::FILE_NAME_CHARACTERS`]. `None` where nothing is left of it.
+/// longer than [`limits::FILE_NAME_BYTES`]. `None` where nothing is left of it.
 pub fn safe_file_name(name: &str) -> Option<String> {
     let base = name.rsplit(['/', '\\']).next().unwrap_or("");
     let allowed = |c: &char| !c.is_control() && !"<>:\"|?*\u{fffd}".contains(*c);
-    let kept: String = base.chars().filter(allowed).take(limits::FILE_NAME_CHARACTERS).collect();
+    let mut bytes = 0;
+    let fits = |c: &char| {
+        bytes += c.len_utf8();
+        bytes <= limits::FILE_NAME_BYTES
+    };
+    let kept: String = base.chars().filter(allowed).take_while(fits).collect();
     let kept = kept.trim().trim_end_matches('.');
     // A leading dot would hide it, and names of staging files begin with one.
     let kept = kept.trim_start_matches('.').trim_start();
@@ -392,7 +397,7 @@ mod tests {
             assert_eq!(name(text).as_deref(), expected, "{text}");
         }
         let long = name(&format!("filename={}", "x".repeat(900))).unwrap();
-        assert_eq!(long.len(), limits::FILE_NAME_CHARACTERS);
+        assert_eq!(long.len(), limits::FILE_NAME_BYTES);
         let kind = Headers::parse(b"Content-Type: a/b; name=\"x y\"\r\n").unwrap();
         assert_eq!(kind.file_name().as_deref(), Some("x y"));
     }

@@ -83,6 +83,12 @@ impl Receiver {
         Some(std::mem::take(&mut self.context.output))
     }
 
+    /// The header of the payload, once it came: until [`Receiver::outcome`] nobody knows who wrote
+    /// it.
+    pub fn payload(&self) -> Option<&Headers> {
+        self.context.facts.payload.as_ref()
+    }
+
     /// Why the message counts for nothing, as far as it is known before the end.
     pub fn failure(&self) -> Option<ReceiveError> {
         self.failure

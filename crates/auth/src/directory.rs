@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::account_key::AccountKey;
+use crate::as2::{self, As2Partner, As2Partners};
 use crate::authority::Authority;
 use crate::digests::DigestBudgets;
 use crate::error::{AuthError, Result};
@@ -73,6 +74,7 @@ struct Cache {
     authorities: HashMap<SiteId, Arc<Vec<Authority>>>,
     checks: HashMap<SiteId, Option<LoginCheck>>,
     oidc: HashMap<SiteId, Arc<SiteOidc>>,
+    as2: HashMap<SiteId, Arc<As2Partners>>,
     hosts: Option<Hosts>,
     /// As they were before the change: what holds while they cannot be read again.
     hosts_before: Option<Hosts>,
@@ -367,6 +369,29 @@ impl Directory {
             |cache, oidc| drop(cache.oidc.insert(site, oidc)),
         )
         .await
+    }
+
+    /// The partners of AS2 of a site.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub(crate) async fn as2_partners(&self, site: SiteId) -> Result<Arc<As2Partners>> {
+        let read =
+            |_| async move { Ok(Arc::new(as2::partners(&self.0.db, &self.0.master, site).await?)) };
+        let find = |cache: &Cache| cache.as2.get(&site).cloned();
+        self.cached(find, read, |cache, partners| drop(cache.as2.insert(site, partners))).await
+    }
+
+    /// The partner of AS2 that an endpoint is; `None`: it is none.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn as2_partner(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+    ) -> Result<Option<Arc<As2Partner>>> {
+        Ok(self.as2_partners(site).await?.of_endpoint(endpoint))
     }
 
     /// Which site is reached by which host name. While the database is away, what was known last.

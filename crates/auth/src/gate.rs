@@ -21,6 +21,7 @@ use crate::error::{AuthError, Result};
 use crate::limits::{KEYS_OFFERED, RECORDED_NAME, REFUSED_PER_CONNECTION, WRONG_PER_CONNECTION};
 use crate::login_hook::LoginHooks;
 use crate::login_key::check_blob;
+use crate::minute_rates::Rates;
 use crate::oidc::OidcProviders;
 use crate::outdated::{OutdatedPassword, OutdatedPasswords};
 use crate::passwords::{Compared, Passwords, Stored};
@@ -34,6 +35,7 @@ use crate::token_uses::TokenUses;
 use crate::web_hooks::Hooks;
 
 mod api_token;
+mod as2;
 mod grant;
 mod host_names;
 mod interactive;
@@ -107,6 +109,8 @@ struct Inner {
     token_uses: TokenUses,
     sign_ins: KnownSignIns,
     web_hooks: Hooks,
+    /// Messages of AS2 that were refused, by partner.
+    as2_refusals: Rates,
     meters: Meters,
 }
 
@@ -167,7 +171,8 @@ impl Gate {
             oidc: OidcProviders::new(env.clone()),
             codes: Codes::default(),
             penalties: Penalties::new(env.clone()),
-            web_hooks: Hooks::new(env),
+            web_hooks: Hooks::new(env.clone()),
+            as2_refusals: Rates::new(env),
             token_uses: TokenUses::default(),
             sign_ins: KnownSignIns::default(),
             directory,

@@ -2,6 +2,7 @@
 
 mod account_key;
 mod api_token;
+pub mod as2;
 mod authority;
 mod certificate;
 mod clients;
@@ -20,6 +21,7 @@ mod link;
 mod link_secret;
 mod login_hook;
 mod login_key;
+mod minute_rates;
 mod oidc;
 mod outdated;
 mod passkey;
@@ -39,6 +41,7 @@ mod web_hooks;
 mod webauthn;
 
 pub use api_token::ApiToken;
+pub use as2::{As2OwnKey, As2Partner};
 pub use directory::{Directory, LiveSession, ReachedSite, TransferPlace};
 pub use entrepot_db::{LinkUse, LinkUses};
 pub use entrepot_net::meter::Throttles;

@@ -169,3 +169,5 @@ pub const HOOK_VALUES: usize = 10_000;
 pub const HOOK_RECORD_BYTES: usize = 960 * 1024;
 /// Longest id of a web hook, and longest kept part of a field of its request.
 pub const HOOK_FIELD_BYTES: usize = 1024;
+/// Messages of a partner of AS2 that are refused within a minute and told so, on one node.
+pub const AS2_REFUSALS: u32 = 10;

@@ -9,19 +9,13 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::limits::HOOKS_REMEMBERED;
+use crate::minute_rates::Rates;
 
 /// What a node remembers of web hooks.
 pub(crate) struct Hooks {
-    env: Env,
-    /// By rule, in this minute: when it began, and how many came.
-    rates: Mutex<HashMap<[u8; 16], Minute>>,
+    /// By rule.
+    rates: Rates,
     seen: Mutex<Seen>,
-}
-
-#[derive(Clone, Copy)]
-struct Minute {
-    since: Duration,
-    count: u32,
 }
 
 /// Messages of late, so that one that comes twice at once is recorded once.
@@ -37,24 +31,12 @@ pub(crate) type Recorded = Arc<OnceCell<EventId>>;
 impl Hooks {
     /// Nothing yet, by the clock of `env`.
     pub(crate) fn new(env: Env) -> Hooks {
-        Hooks { env, rates: Mutex::default(), seen: Mutex::default() }
+        Hooks { rates: Rates::new(env), seen: Mutex::default() }
     }
 
     /// Counts a message of a rule; how long its sender should wait if it is one too many.
     pub(crate) fn count(&self, rule: [u8; 16], most: u32) -> Result<(), Duration> {
-        const MINUTE: Duration = Duration::from_secs(60);
-        let now = self.env.elapsed();
-        let mut rates = self.rates.lock();
-        let minute = rates.entry(rule).or_insert(Minute { since: now, count: 0 });
-        let spent = now.saturating_sub(minute.since);
-        if spent >= MINUTE {
-            *minute = Minute { since: now, count: 0 };
-        }
-        if minute.count >= most {
-            return Err(MINUTE.saturating_sub(spent));
-        }
-        minute.count += 1;
-        Ok(())
+        self.rates.count(rule, most)
     }
 
     /// Asks the database anew when the message comes again.

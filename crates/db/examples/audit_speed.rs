@@ -105,6 +105,7 @@ impl Log {
                     identity: None,
                     displaced: None,
                     temporary: false,
+                    as2: None,
                 },
             },
         };

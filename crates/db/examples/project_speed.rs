@@ -57,6 +57,7 @@ fn events(
             identity: None,
             displaced: None,
             temporary: false,
+            as2: None,
         };
         let event = Event {
             id: env.new_id(),

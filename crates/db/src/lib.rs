@@ -9,6 +9,7 @@ mod acme;
 mod answers;
 mod api_tokens;
 mod approvals;
+mod as2_messages;
 mod codes;
 mod configuration;
 mod error;
@@ -58,6 +59,7 @@ pub use acme::{AcmeAnswer, AcmeFailure, AcmeIssued, AcmeOrder, ListenerPlace, St
 pub use answers::{AnswerKey, StoredAnswer};
 pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use approvals::{AnswerOutcome, ApprovalKey};
+pub use as2_messages::{As2Claim, As2MessageKey, As2Publisher};
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use expected::{

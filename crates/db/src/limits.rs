@@ -61,3 +61,5 @@ pub const SEARCHED_ROWS: u32 = 1_000;
 /// How often it is noted, while jobs are made of a document of a rule, that they are. It stands in
 /// microseconds in the statement of `job_steps.rs` that does so.
 pub const VERSION_USED: Duration = Duration::from_secs(3600);
+/// How often the id of a message of AS2 is claimed that others claim and give back meanwhile.
+pub const CLAIM_TRIES: u32 = 4;

@@ -73,6 +73,7 @@ const STEPS: &[Step] = &[
     step!("V33__job_approvals", 5),
     step!("V34__expected", 5),
     step!("V35__job_order", 5),
+    step!("V40__as2_messages", 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{FORMAT_LEVEL, Name, NodeId, PoolPlaces, Timestamp};
 
+use crate::as2_messages::FORGET_CLAIMS;
 use crate::error::Result;
 use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
@@ -396,6 +397,8 @@ impl Tx {
 
     /// Takes a node off the list; false if there is no such node.
     pub async fn remove_node(&mut self, node: NodeId) -> Result<bool> {
+        // What it has published and never projected nobody learns any more.
+        self.work.execute(FORGET_CLAIMS, vec![node.0.into()]).await?;
         Ok(self.work.execute(REMOVE, vec![node.0.into()]).await? > 0)
     }
 }

@@ -10,7 +10,9 @@ use crate::job_steps::{self, RuleDocument};
 use crate::sql::Value;
 use crate::transfers::Changes;
 use crate::trash::TrashRows;
-use crate::{Db, Dialect, Purpose, events, jobs, limits, nodes, schedules, transfers, trash};
+use crate::{
+    Db, Dialect, Purpose, as2_messages, events, jobs, limits, nodes, schedules, transfers, trash,
+};
 
 /// A piece of a node's journal.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +105,7 @@ impl Db {
         work.each(expected::COUNT, expected::counted(piece.arrivals)).await?;
         work.each(events::PROJECT, rows).await?;
         work.each(transfers::UPSERT, changes.rows()).await?;
+        work.each(as2_messages::RECEIVED, as2_messages::received(piece.node, piece.events)).await?;
         work.each(trash::INSERT, trashed.added).await?;
         work.each(trash::DELETE, trashed.deleted).await?;
         if let Some(now) = piece.jobs.iter().map(|job| job.created_at).max() {

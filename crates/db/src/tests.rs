@@ -5,6 +5,7 @@ mod acme;
 mod answers;
 mod api_tokens;
 mod approvals;
+mod as2_messages;
 mod config;
 mod copies;
 mod events;
@@ -115,6 +116,7 @@ fn file(env: &Env, transfer: TransferId, path: &str) -> FileFact {
         identity: None,
         displaced: None,
         temporary: false,
+        as2: None,
     }
 }
 

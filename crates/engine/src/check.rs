@@ -338,6 +338,7 @@ fn upload() -> Fact {
             identity: None,
             displaced: None,
             temporary: false,
+            as2: None,
         },
     }
 }

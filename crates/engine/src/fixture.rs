@@ -28,6 +28,7 @@ pub(crate) fn uploaded(path: &str) -> Event {
                 identity: None,
                 displaced: None,
                 temporary: false,
+                as2: None,
             },
         },
     }

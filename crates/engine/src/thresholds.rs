@@ -118,7 +118,7 @@ async fn expiring(
     let days = days(not_after, now)?;
     let end = ExpiringFact { key: name, not_after, days };
     let fact = match key_type {
-        KeyType::Tls => Fact::CertificateExpiring { end },
+        KeyType::Tls | KeyType::As2 => Fact::CertificateExpiring { end },
         _ => Fact::KeyExpiring { end },
     };
     let event = parts.recorder.event(&Scope::site(site), fact);
@@ -131,7 +131,7 @@ fn end_of(key: &Key, now: Timestamp) -> Option<Timestamp> {
     let own = match key.key_type {
         KeyType::ApiToken | KeyType::Link | KeyType::Passkey => return None,
         _ if !key.enabled => return None,
-        KeyType::Tls => certificate_end(&key.public),
+        KeyType::Tls | KeyType::As2 => certificate_end(&key.public),
         KeyType::OpenPgp => {
             let soon = KEY_DAYS.into_iter().max().map_or(now, |days| now.plus(DAY * days));
             let public = PublicKey::parse(key.public.as_bytes()).ok();

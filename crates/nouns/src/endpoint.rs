@@ -1,5 +1,6 @@
 //! Endpoints: places we reach.
 
+mod as2;
 mod object;
 mod service;
 
@@ -11,6 +12,7 @@ use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 
+pub use as2::{As2Digest, As2Legacy, As2Protection, As2Security, As2Target};
 pub use object::{ObjectProvider, ObjectRequests, ObjectTarget};
 pub(crate) use service::header_flaw;
 pub use service::{
@@ -37,7 +39,7 @@ pub struct Endpoint {
 
 /// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`,
 /// `sftp`, `ftp` or `sql` where files lie, `web`, `webhook`, `mail` or `scanner` for a server that
-/// steps of rules talk to.
+/// steps of rules talk to, `as2` for a partner of AS2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointTarget {
@@ -61,6 +63,8 @@ pub enum EndpointTarget {
     Mail(MailTarget),
     /// A scanner that looks for malware.
     Scanner(ScannerTarget),
+    /// A partner of AS2.
+    As2(Box<As2Target>),
 }
 
 /// What an endpoint is for.
@@ -76,6 +80,8 @@ pub enum EndpointUse {
     Mail,
     /// Steps `scan` show files to it.
     Scanner,
+    /// Messages of AS2 come from it, and steps `as2` send it some.
+    As2,
 }
 
 impl EndpointUse {
@@ -87,6 +93,7 @@ impl EndpointUse {
             EndpointUse::Webhook => "webhook",
             EndpointUse::Mail => "mail",
             EndpointUse::Scanner => "scanner",
+            EndpointUse::As2 => "as2",
         }
     }
 }
@@ -402,6 +409,7 @@ impl EndpointTarget {
             EndpointTarget::Webhook(_) => "webhook",
             EndpointTarget::Mail(_) => "mail",
             EndpointTarget::Scanner(_) => "scanner",
+            EndpointTarget::As2(_) => "as2",
         }
     }
 
@@ -418,6 +426,7 @@ impl EndpointTarget {
             EndpointTarget::Webhook(_) => EndpointUse::Webhook,
             EndpointTarget::Mail(_) => EndpointUse::Mail,
             EndpointTarget::Scanner(_) => EndpointUse::Scanner,
+            EndpointTarget::As2(_) => EndpointUse::As2,
         }
     }
 
@@ -445,6 +454,9 @@ impl EndpointTarget {
             }
             EndpointTarget::Mail(mail) => {
                 ("target.mail.password", &mut mail.password, &mut mail.password_sealed)
+            }
+            EndpointTarget::As2(as2) => {
+                ("target.as2.password", &mut as2.password, &mut as2.password_sealed)
             }
             EndpointTarget::Webhook(hook) => {
                 let (plain, sealed) = (&mut hook.secret_key, &mut hook.secret_key_sealed);
@@ -476,6 +488,7 @@ impl Noun for Endpoint {
                 let key = sftp.key.iter();
                 key.map(|name| Reference::new("target.sftp.key", Kind::Key, name)).collect()
             }
+            EndpointTarget::As2(as2) => as2.references(),
             _ => Vec::new(),
         }
     }
@@ -509,6 +522,7 @@ impl Noun for Endpoint {
             EndpointTarget::Webhook(hook) => hook.check(),
             EndpointTarget::Mail(mail) => mail.check(),
             EndpointTarget::Scanner(scanner) => scanner.check(),
+            EndpointTarget::As2(as2) => as2.check(),
             _ => Ok(()),
         }
     }

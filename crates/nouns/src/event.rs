@@ -5,6 +5,7 @@
 mod table;
 mod about;
 mod approval;
+mod as2;
 mod backup;
 mod clock;
 mod expected;
@@ -34,6 +35,7 @@ use crate::time::Timestamp;
 use crate::watch::WatchChange;
 
 pub use approval::ApprovalFact;
+pub use as2::{As2Message, As2Receipt, As2Refusal};
 pub use backup::BackupFact;
 pub use clock::EventClock;
 pub use expected::ExpectedFact;
@@ -100,7 +102,7 @@ facts! {
         #[serde(flatten)]
         certificate: RenewedFact,
     }
-    /// The certificate of a key for TLS ends soon, or has ended: told once for each of 60, 30, 7, 1
+    /// The certificate of a key for TLS or for AS2 ends soon, or has ended: told once for each of 60, 30, 7, 1
     /// and 0 days.
     "certificate.expiring" CertificateExpiring {
         /// Which key, and when.
@@ -360,6 +362,12 @@ facts! {
         /// What is known of the file.
         #[serde(flatten)]
         file: FileFact,
+    }
+    /// A message of AS2 was refused; its sender may send it again.
+    "as2.refused" As2Refused {
+        /// The message, and why.
+        #[serde(flatten)]
+        refusal: As2Refusal,
     }
     /// A crash hid the answer: the file was found published at the next start.
     "file.recovered" FileRecovered {

@@ -48,12 +48,15 @@ pub enum HttpService {
     Links,
     /// `/hooks`: web hooks that start rules, for senders that sign them.
     Hooks,
+    /// `/as2`: messages of partners of AS2. Listeners of `http` may serve it to the world, for
+    /// messages are signed and encrypted by themselves.
+    As2,
 }
 
 impl HttpService {
     fn all() -> Vec<HttpService> {
-        use HttpService::{Api, Dav, Files, Hooks, Links};
-        vec![Api, Files, Dav, Links, Hooks]
+        use HttpService::{Api, As2, Dav, Files, Hooks, Links};
+        vec![Api, Files, Dav, Links, Hooks, As2]
     }
 }
 
@@ -101,7 +104,7 @@ impl Default for HttpLimits {
 impl HttpOptions {
     pub(crate) fn check(&self) -> Result<(), FieldError> {
         if self.serve.is_empty() && self.redirect_to_https.is_none() {
-            let problem = "it would serve nothing: name one of api, files, dav, links, hooks";
+            let problem = "it would serve nothing: name one of api, files, dav, links, hooks, as2";
             return Err(FieldError::new("http.serve", problem));
         }
         if self.redirect_to_https == Some(0) {
@@ -150,6 +153,8 @@ mod tests {
         assert_eq!(wrong(&format!(r#"{http}: "0.0.0.0:80""#)).unwrap(), "address");
         assert_eq!(wrong(&format!(r#"{http}: "127.0.0.1:8080""#)), None);
         assert_eq!(wrong(&format!(r#"{http}: "[::1]:8080""#)), None);
+        let only_as2 = r#""0.0.0.0:80", "http": {"serve": ["as2"]}"#;
+        assert_eq!(wrong(&format!("{http}: {only_as2}")), None);
         let behind = r#""0.0.0.0:80", "proxies": ["10.0.0.0/8"]"#;
         assert_eq!(wrong(&format!("{http}: {behind}")), None);
         let redirect = r#""0.0.0.0:80", "http": {"redirect_to_https": 443}"#;

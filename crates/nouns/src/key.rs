@@ -47,6 +47,9 @@ pub enum KeyType {
     /// Proves that a web hook comes from who knows it: `private` is the key, of Standard Webhooks
     /// with `whsec_` in front; `public` is left out.
     WebHook,
+    /// Signs and encrypts messages of AS2: `public` is a certificate as PEM, `private` of ours its
+    /// key as unencrypted PEM (PKCS #8). Endpoints of kind `as2` name it.
+    As2,
     /// Lets an account sign in with a browser: `public` is the host that it was made at and the
     /// public half, as the browser gave them when its owner added it at `/account`.
     Passkey,
@@ -157,6 +160,7 @@ impl Noun for Key {
             KeyType::Passkey => return self.check_passkey(),
             KeyType::OpenPgp => return self.check_openpgp(),
             KeyType::WebHook => return self.check_web_hook(),
+            KeyType::As2 => return self.check_as2(),
             KeyType::SshHost | KeyType::SshUser | KeyType::SshUserCa => {}
         }
         let mut words = self.public.split_whitespace();
@@ -190,6 +194,7 @@ impl Key {
             | KeyType::Tls
             | KeyType::OpenPgp
             | KeyType::WebHook
+            | KeyType::As2
             | KeyType::Passkey => None,
         }
     }
@@ -286,6 +291,21 @@ impl Key {
         }
         if self.certificate.is_some() {
             return Err(FieldError::new("certificate", "only a host key has one here"));
+        }
+        self.check_certification()
+    }
+
+    /// A key of AS2: whether the certificate can be used, and both halves belong together, is seen
+    /// when it is saved.
+    fn check_as2(&self) -> Result<(), FieldError> {
+        if self.public.matches("-----BEGIN CERTIFICATE-----").count() != 1 {
+            return Err(FieldError::new("public", "give one certificate as PEM"));
+        }
+        if self.account.is_some() {
+            return Err(FieldError::new("account", "nobody logs in with a key of AS2"));
+        }
+        if self.certificate.is_some() {
+            return Err(FieldError::new("certificate", "the certificate stands in 'public'"));
         }
         self.check_certification()
     }

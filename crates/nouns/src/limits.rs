@@ -18,6 +18,12 @@ pub const CAUSE_DEPTH: u8 = 8;
 pub const SOURCE_BYTES: usize = 64;
 /// Most serial numbers and key ids that a certification key revokes, each.
 pub const REVOKED: usize = 10_000;
+/// Most characters of an AS2 name (RFC 4130 §6.2).
+pub const AS2_NAME_CHARACTERS: usize = 128;
+/// Most keys, and most certificates, of a partner of AS2.
+pub const AS2_KEYS: usize = 16;
+/// Most hosts that a partner of AS2 may have receipts sent to.
+pub const AS2_RECEIPT_HOSTS: usize = 16;
 /// Most triggers of a rule.
 pub const TRIGGERS: usize = 16;
 /// Most files that an `each` finds.

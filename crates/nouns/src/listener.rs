@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::acme::AcmeChallenge;
 use crate::document::OnByDefault;
 use crate::ftp::{ClearText, DataPeers, FtpOptions, FtpTls, TlsRequired};
-use crate::http::HttpOptions;
+use crate::http::{HttpOptions, HttpService};
 use crate::key::KeyType;
 use crate::limits::{UNAUTHENTICATED, UNAUTHENTICATED_NETWORKS};
 use crate::login::LoginCheck;
@@ -199,8 +199,12 @@ impl Listener {
     pub fn clear_text(&self) -> Option<ClearText> {
         match self.protocol {
             Protocol::Ftp => self.ftp.as_ref().and_then(FtpOptions::clear_text),
-            // What only sends clients to HTTPS reads no password.
-            Protocol::Http if !self.is_of_this_machine() && self.redirects_to_https().is_none() => {
+            // What only sends clients to HTTPS reads no password, nor does AS2.
+            Protocol::Http
+                if !self.is_of_this_machine()
+                    && self.redirects_to_https().is_none()
+                    && !self.serves_only_as2() =>
+            {
                 Some(ClearText::PasswordsAndFiles)
             }
             Protocol::Sftp | Protocol::Https | Protocol::Http | Protocol::Internal => None,
@@ -210,6 +214,11 @@ impl Listener {
     /// True if only programs of this machine can connect to it.
     pub fn is_of_this_machine(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()
+    }
+
+    /// True if messages of AS2 are all that it takes: they are protected by themselves.
+    fn serves_only_as2(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.serve == [HttpService::As2])
     }
 
     /// The port of HTTPS that it sends all clients to, if it does nothing else.
@@ -231,11 +240,14 @@ impl Listener {
             let problem = "a listener of protocol http sends clients to https: set it there";
             return Err(FieldError::new("http.redirect_to_https", problem));
         }
-        let is_guarded = self.is_of_this_machine() || !self.proxies.is_empty() || redirects;
+        let is_guarded = self.is_of_this_machine()
+            || !self.proxies.is_empty()
+            || redirects
+            || self.serves_only_as2();
         if self.protocol == Protocol::Http && !is_guarded {
             let problem = "without TLS passwords and files could be read on the way: use protocol \
-                           https, an address of this machine such as 127.0.0.1:8080, or name the \
-                           proxies in front in 'proxies'";
+                           https, an address of this machine such as 127.0.0.1:8080, name the \
+                           proxies in front in 'proxies', or serve only as2";
             return Err(FieldError::new("address", problem));
         }
         Ok(())

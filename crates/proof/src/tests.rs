@@ -65,6 +65,7 @@ impl Bed {
                 identity: None,
                 displaced: None,
                 temporary: false,
+                as2: None,
             };
             let scope = Scope { account: Some(name("partner")), ..Scope::site(SiteId::MAIN) };
             let fact = Fact::FileUploaded { file };

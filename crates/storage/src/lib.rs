@@ -46,7 +46,8 @@ pub async fn open(
         EndpointTarget::Web(_)
         | EndpointTarget::Webhook(_)
         | EndpointTarget::Mail(_)
-        | EndpointTarget::Scanner(_) => {
+        | EndpointTarget::Scanner(_)
+        | EndpointTarget::As2(_) => {
             Err(StoreError::Unsupported("no files lie there, only steps of rules talk to it"))
         }
     }

@@ -274,6 +274,13 @@ impl Book {
         self.state.lock().pending.get(&id).cloned()
     }
 
+    /// True if it is not known whether this transfer was published: its intent is open.
+    pub(crate) fn is_undecided(&self, transfer: TransferId) -> bool {
+        let state = self.state.lock();
+        let of = |change: &Change| change.event.fact.file().map(|file| file.transfer);
+        state.pending.values().any(|change| of(change) == Some(transfer))
+    }
+
     pub(crate) fn adopt_pending(&self, change: Change) {
         self.state.lock().pending.insert(change.id(), change);
     }

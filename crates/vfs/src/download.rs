@@ -186,6 +186,7 @@ impl Drop for Download {
             identity: self.attributes.identity.as_ref().map(|id| id.0.clone()),
             displaced: None,
             temporary: false,
+            as2: None,
         };
         plane.book.tell(&self.state.event(Fact::FileDownloaded { file }));
     }

@@ -5,6 +5,7 @@
 //! before it changes, and the record of it before a client is answered; see ARCHITECTURE.md, "One
 //! upload". [`Service::start`] looks at what a crash left.
 
+mod as2;
 mod book;
 mod budgets;
 mod by_version;
@@ -53,6 +54,7 @@ mod versions;
 mod vfs;
 mod zip;
 
+pub use as2::As2Arrival;
 pub use book::MovingTransfer;
 pub use budgets::{BudgetUse, NodeLimits};
 pub use commands::{

@@ -145,3 +145,7 @@ pub const ZIP_READ_BYTES: usize = 256 * 1024;
 pub const REMEMBERED_VERSIONS: usize = 65_536;
 /// Questions about commands that wait for rules to be asked.
 pub const HOOK_QUEUE: usize = 4_096;
+/// Messages of AS2 of which this process remembers that it has published them.
+pub const AS2_PUBLISHED: usize = 10_000;
+/// For how long the id of a message of AS2 is known: a copy that comes later is a new message.
+pub const AS2_REMEMBERED: Duration = Duration::from_secs(30 * 86_400);

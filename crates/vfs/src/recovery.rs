@@ -153,6 +153,11 @@ impl Recovery {
         Ok(report)
     }
 
+    /// True if it is known of all changes of the last run how they turned out.
+    pub(crate) fn is_done(&self) -> bool {
+        self.waiting.lock().is_empty()
+    }
+
     /// Looks later at a change of this run: nobody knows yet how it turned out.
     pub(crate) fn look_later(&self, change: EventId) {
         self.waiting.lock().extend(self.parts.book.pending(change));

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::as2::As2Claims;
 use crate::book::{Book, MovingTransfer};
 use crate::budgets::{BudgetUse, Budgets, NodeLimits};
 use crate::by_version::ByVersion;
@@ -77,6 +78,7 @@ pub(crate) struct DataPlane {
     pub(crate) directory: Directory,
     pub(crate) env: Env,
     pub(crate) book: Arc<Book>,
+    pub(crate) as2: As2Claims,
     pub(crate) names: Names,
     pub(crate) meters: Arc<Meters>,
     pub(crate) stores: Arc<Stores>,
@@ -115,6 +117,7 @@ impl Service {
     ) -> std::result::Result<(Service, RecoveryReport), StartError> {
         let service = Service(Arc::new(DataPlane::new(parts).await));
         let report = service.0.recovery.run().await?;
+        service.0.note_recovered();
         for (id, upload) in service.0.recovery.take_finished() {
             service.0.resumables.finished(&id, upload);
         }
@@ -233,6 +236,8 @@ impl Service {
             if now.saturating_sub(probed) >= limits::PROBE_EVERY {
                 probed = now;
                 self.probe_sick().await;
+                self.0.note_recovered();
+                self.0.as2.settle().await;
             }
             if now.saturating_sub(swept) < limits::SWEEP_EVERY {
                 continue;
@@ -250,7 +255,7 @@ impl Service {
     }
 
     /// Drops partials whose time is over, looks again at changes that wait for their endpoint,
-    /// counts anew what quotas limit.
+    /// counts anew what quotas limit, forgets old messages.
     pub(crate) async fn sweep(&self) {
         let resumables = &self.0.resumables;
         let is_in_use = |note: &Partial| resumables.is_in_use(note);
@@ -258,10 +263,18 @@ impl Service {
         resumables.prune();
         self.0.recovery.retry().await;
         self.0.quotas.recount_due(self.0.env.elapsed()).await;
+        self.0.as2.forget_old().await;
     }
 }
 
 impl DataPlane {
+    /// Notes, once it is so, that all that the last run left open is decided.
+    fn note_recovered(&self) {
+        if self.recovery.is_done() {
+            self.as2.recovered();
+        }
+    }
+
     async fn new(parts: ServiceParts) -> DataPlane {
         let ServiceParts { recorder, directory, db, env, master, options } = parts;
         let ServiceOptions { stores: given, spool, boot, limits, own_files } = options;
@@ -284,6 +297,7 @@ impl DataPlane {
         let partials = Partials::new(Arc::clone(&book), Arc::clone(&stores), db.clone());
         let quotas = NodeQuotas::new(Arc::clone(&book), Arc::clone(&stores), db.clone());
         let trash = TrashIndex::new(Arc::clone(&book), db.clone(), recorder.node_id());
+        let as2 = As2Claims::new(db.clone(), recorder.clone(), Arc::clone(&book));
         let recovery = Recovery::new(RecoveryParts {
             recorder: recorder.clone(),
             db,
@@ -301,6 +315,7 @@ impl DataPlane {
             sha256s: ByVersion::default(),
             resumables: Resumables::new(Arc::clone(&book)),
             recorder,
+            as2,
             directory,
             env,
             trash,

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::{Rights, Timestamp, TransferId, VPath, crash};
+use entrepot_nouns::event::As2Message;
+use entrepot_nouns::{Rights, SiteId, Timestamp, TransferId, VPath, crash};
 use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
@@ -27,6 +28,7 @@ use crate::limits;
 use crate::notes::Partial;
 use crate::place::{Last, MountedPath};
 use crate::quota::Reservation;
+use crate::service::Service;
 use crate::vfs::{Attributes, Vfs};
 use create::ExpectedSize;
 use layout::Layout;
@@ -60,6 +62,10 @@ pub struct Upload {
     phase: Phase,
     /// The identity of the file that had the name when it began.
     replaces: Option<String>,
+    /// What stays of it when it is cut.
+    cut_bytes: CutBytes,
+    /// The message of AS2 that brings it.
+    as2: Option<Box<As2Message>>,
     /// What it was made from, of an upload whose bytes came by id.
     record: Option<Box<Partial>>,
     _open: Permit,
@@ -75,6 +81,15 @@ struct Opened {
     staged: Box<dyn StagedFile>,
     moving: Arc<Moving>,
     open: Permit,
+}
+
+/// What becomes of the bytes of an upload that is cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CutBytes {
+    /// Its owner may resume it.
+    Kept,
+    /// Nothing of it counts before all of it was checked.
+    Dropped,
 }
 
 /// How far an upload has come.
@@ -164,9 +179,32 @@ impl Upload {
             wanted: WantedAttributes::default(),
             phase: Phase::Untouched,
             replaces: start.replaces,
+            cut_bytes: CutBytes::Kept,
+            as2: None,
             record: None,
             _open: open,
         }
+    }
+
+    /// If it is cut nothing is kept, not even to be resumed: its bytes count for nothing before
+    /// all of them were checked.
+    pub fn keep_nothing(&mut self) {
+        self.cut_bytes = CutBytes::Dropped;
+    }
+
+    /// Its events tell of the message that brings it.
+    pub(crate) fn brought_by(&mut self, message: As2Message) {
+        self.as2 = Some(Box::new(message));
+    }
+
+    /// The data plane that it belongs to.
+    pub(crate) fn service(&self) -> Service {
+        self.vfs.0.service.clone()
+    }
+
+    /// The site of its account.
+    pub(crate) fn site(&self) -> SiteId {
+        self.vfs.0.scope.site
     }
 
     /// The transfer that events of this upload name.

@@ -17,6 +17,7 @@ mod accept;
 mod activity;
 mod answers;
 mod api;
+mod as2;
 mod body;
 mod browser;
 mod challenges;

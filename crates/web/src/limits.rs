@@ -149,3 +149,15 @@ pub const LINK_RESUME_SIZES: u64 = 2;
 pub const HOOKS: usize = 256;
 /// The whole body of a web hook must be there so long after its head.
 pub const HOOK_BODY_TIME: Duration = Duration::from_secs(30);
+/// Longest payload of a message of AS2, in bytes.
+pub const AS2_PAYLOAD_BYTES: u64 = 1 << 40;
+/// How many times its compressed size the content of a message of AS2 may have.
+pub const AS2_INFLATE_RATIO: u64 = 100;
+/// Bytes of a message of AS2 that are unwrapped at a time.
+pub const AS2_PIECE_BYTES: usize = 64 * 1024;
+/// Names that are tried for the file of a message of AS2.
+pub const AS2_FREE_NAMES: u32 = 1_000;
+/// Random bytes of a boundary.
+pub const AS2_BOUNDARY_BYTES: usize = 16;
+/// Characters that an event keeps of the subject and of the media type of a message of AS2.
+pub const AS2_SUBJECT_CHARACTERS: usize = 1_000;

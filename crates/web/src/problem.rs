@@ -117,7 +117,9 @@ impl Problem {
                 fields.append(WWW_AUTHENTICATE, CHALLENGE);
                 fields.append(WWW_AUTHENTICATE, BEARER_CHALLENGE);
             }
-            StatusCode::SERVICE_UNAVAILABLE => {
+            StatusCode::SERVICE_UNAVAILABLE
+                if !headers.iter().any(|(name, _)| name == RETRY_AFTER) =>
+            {
                 fields.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
             }
             _ => {}

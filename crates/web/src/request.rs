@@ -174,6 +174,8 @@ fn is_served(connection: &Connection, path: &str) -> bool {
         connection.config.serves(HttpService::Links)
     } else if is_below("/hooks") {
         connection.config.serves(HttpService::Hooks)
+    } else if is_below("/as2") {
+        connection.config.serves(HttpService::As2)
     } else {
         true
     }

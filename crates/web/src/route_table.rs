@@ -25,6 +25,8 @@ pub(crate) enum Access {
     Link,
     /// Who signs as a rule on web hooks says.
     Signature,
+    /// Who sends a message of AS2 of a partner.
+    As2,
     /// Every account, whatever it signs in with.
     Account,
     /// A browser with the cookie of an account.

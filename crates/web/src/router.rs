@@ -11,7 +11,7 @@ use axum::routing::get;
 use crate::api::WebApi;
 use crate::problem::Problem;
 use crate::route_table::{Access, Served};
-use crate::{api, browser, challenges, dav, files, links, pages, uploads, web_hooks};
+use crate::{api, as2, browser, challenges, dav, files, links, pages, uploads, web_hooks};
 
 /// Every address that a listener may serve.
 pub(crate) fn table(api: &WebApi) -> Vec<Served> {
@@ -21,6 +21,7 @@ pub(crate) fn table(api: &WebApi) -> Vec<Served> {
     table.extend(dav::served_routes());
     table.extend(links::served_routes());
     table.extend(web_hooks::served_routes());
+    table.extend(as2::served_routes());
     table.extend(browser::served_routes(api));
     table.extend(challenges::served_routes(api));
     let error_page = get(error_page);

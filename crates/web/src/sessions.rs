@@ -43,6 +43,8 @@ pub(crate) enum Holder {
     Browser,
     /// Who has the secret of a share link, and its password if it has one.
     Link,
+    /// A partner of AS2, whose messages prove themselves.
+    As2,
 }
 
 /// The certificate of a client as far as it says whose session it may use.

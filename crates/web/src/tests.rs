@@ -2,6 +2,7 @@
 
 mod api;
 mod archives;
+mod as2;
 mod browsers;
 mod challenges;
 mod client;

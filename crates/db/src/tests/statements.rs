@@ -22,6 +22,7 @@ fn common() -> Vec<Sql> {
         crate::transfers::ALL,
         crate::jobs::ALL,
         crate::approvals::ALL,
+        crate::as2_messages::ALL,
         crate::job_steps::ALL,
         crate::lanes::ALL,
         crate::order::ALL,
@@ -50,6 +51,7 @@ fn common() -> Vec<Sql> {
 fn only_postgres() -> Vec<Sql> {
     let batches = [
         crate::acme::LEASE_POSTGRES,
+        crate::as2_messages::RECEIVED_POSTGRES,
         crate::configuration::ERA_POSTGRES,
         crate::events::PROJECT_POSTGRES,
         crate::events::SEAL_POSTGRES,

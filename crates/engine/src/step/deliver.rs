@@ -321,6 +321,7 @@ impl Delivery {
             identity: delivered.identity,
             displaced: delivered.displaced,
             temporary: false,
+            as2: None,
         };
         let endpoint = self.endpoint.noun.name.clone();
         let fact = Fact::FileDelivered { file, endpoint, rule: run.job.rule.clone() };

@@ -274,6 +274,7 @@ async fn record(run: &Run<'_>, key: &StepKey, fetched: Fetched) -> Result<(), St
         identity: None,
         displaced: None,
         temporary: false,
+        as2: None,
     };
     let rule = run.job.rule.clone();
     let fact = Fact::FileFetched { file, endpoint: origin.endpoint, rule };

@@ -550,6 +550,7 @@ pub(crate) fn fact(env: &Env, path: &VPath, content: &[u8]) -> FileFact {
         identity: None,
         displaced: None,
         temporary: false,
+        as2: None,
     }
 }
 

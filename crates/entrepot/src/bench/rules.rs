@@ -197,6 +197,7 @@ fn fact(env: &Env, number: usize, size: u64, digests: Digests) -> FileFact {
         identity: None,
         displaced: None,
         temporary: false,
+        as2: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::As2Message;
 use crate::document::is_default;
 use crate::ids::TransferId;
 use crate::listener::Protocol;
@@ -36,6 +37,9 @@ pub struct FileFact {
     /// the rename to the final name is the arrival.
     #[serde(default, skip_serializing_if = "is_default")]
     pub temporary: bool,
+    /// The message of AS2 that brought it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as2: Option<Box<As2Message>>,
 }
 
 /// A file that waits, hidden, until a rule releases it.

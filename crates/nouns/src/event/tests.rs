@@ -54,6 +54,7 @@ fn json_form_is_flat_and_goes_round() {
                 identity: Some("12:1700000000000000".to_owned()),
                 displaced: Some(Displaced { identity: None }),
                 temporary: false,
+                as2: None,
             },
         },
     };

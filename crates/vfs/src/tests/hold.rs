@@ -50,6 +50,7 @@ fn waiting(world: &World, uploaded: &Uploaded) -> HeldFact {
         identity: None,
         displaced: None,
         temporary: false,
+        as2: None,
     };
     HeldFact { file, endpoint: name("files"), prefix: String::new(), stored: "a".to_owned() }
 }

@@ -8,7 +8,7 @@ use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Digests, Direction};
 
 use super::layout::Layout;
-use super::{Phase, Upload};
+use super::{CutBytes, Phase, Upload};
 use crate::book::{KeptPartial, PartialKey};
 use crate::error::Result;
 use crate::limits;
@@ -73,7 +73,8 @@ impl Upload {
         if self.record.is_some() {
             return true;
         }
-        self.refusal().is_none()
+        self.cut_bytes == CutBytes::Kept
+            && self.refusal().is_none()
             && self.base.is_none()
             && !matches!(self.layout, Layout::Spooled(_))
             && self.keepable() > 0
@@ -161,6 +162,7 @@ impl Upload {
             identity: None,
             displaced: None,
             temporary: self.vfs.is_temporary(&self.path),
+            as2: self.as2.clone(),
         }
     }
 
@@ -175,7 +177,7 @@ impl Upload {
 
     /// After a write: notes in the journal from time to time how far the upload is.
     pub(super) fn mark_progress(&mut self) {
-        if self.record.is_some() {
+        if self.record.is_some() || self.cut_bytes == CutBytes::Dropped {
             return;
         }
         if let Layout::RandomAccess(_) = self.layout {

@@ -222,7 +222,7 @@ fn path_of(visit: &LinkVisit, name: &str) -> Result<VPath, Problem> {
 }
 
 /// `report.pdf` → `report (1).pdf`.
-fn numbered(name: &str, number: u32) -> String {
+pub(crate) fn numbered(name: &str, number: u32) -> String {
     if number == 0 {
         return name.to_owned();
     }

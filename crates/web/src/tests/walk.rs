@@ -46,6 +46,11 @@ impl Step {
         self.refusal(answer) == self.refused(404, "EP0846")
     }
 
+    /// It is no message of AS2, whatever it shows otherwise.
+    fn is_no_message(&self, answer: &Answer) -> bool {
+        self.refusal(answer) == self.refused(400, "EP1203")
+    }
+
     async fn walk(&self, node: &Node, fields: &str) -> Answer {
         // Refusals end connections, and delay what comes after them.
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -131,6 +136,10 @@ async fn every_route_refuses_those_who_may_not() {
                 assert!(step.is_no_link(&answer), "{line} {fields}: {answer:?}");
                 continue;
             }
+            if step.access == Access::As2 {
+                assert!(step.is_no_message(&answer), "{line} {fields}: {answer:?}");
+                continue;
+            }
             if step.access == Access::Signature {
                 assert!(step.is_no_hook(&answer), "{line} {fields}: {answer:?}");
                 continue;
@@ -167,13 +176,14 @@ async fn every_route_knows_accounts_from_administrators_and_browsers_from_progra
                 Access::Link => {
                     assert!(step.is_no_link(&answer), "{line}: {answer:?}");
                 }
+                Access::As2 => assert!(step.is_no_message(&answer), "{line}: {answer:?}"),
                 Access::Signature => assert!(step.is_no_hook(&answer), "{line}: {answer:?}"),
                 Access::Everybody | Access::Account | Access::Browser => {
                     assert_ne!(answer.status, 401, "{line}: {answer:?}");
                 }
             }
         }
-        let open = [Access::Everybody, Access::Link, Access::Signature];
+        let open = [Access::Everybody, Access::Link, Access::Signature, Access::As2];
         if !step.is_safe && !open.contains(&step.access) {
             // The cookie alone, as another page makes a browser send it.
             let answer = step.walk(&node, &cookie).await;

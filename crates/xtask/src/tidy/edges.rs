@@ -48,7 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("sftp", &["nouns", "net", "ssh", "auth", "vfs", "sftp-proto"]),
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
-    ("web", &["nouns", "net", "auth", "vfs", "admin", "dav-proto"]),
+    ("web", &["nouns", "net", "auth", "vfs", "admin", "dav-proto", "as2-proto"]),
     ("acme", &["nouns", "crypto", "journal", "db", "net", "admin"]),
     ("host", &["net", "tn3270-proto"]),
     ("import", &["nouns", "crypto", "ssh", "openssh", "auth"]),

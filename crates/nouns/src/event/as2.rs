@@ -1,0 +1,76 @@
+//! What is known of messages of AS2.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::document::is_default;
+use crate::name::Name;
+
+/// The message of AS2 that brought a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Message {
+    /// The endpoint of the partner.
+    pub partner: Name,
+    /// Its AS2 name.
+    pub from: String,
+    /// Ours.
+    pub to: String,
+    /// The Message-ID as it came.
+    pub message_id: String,
+    /// The line for people, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The media type of the file, as its sender said.
+    pub content_type: String,
+    /// The message integrity check: a digest as base64, and its algorithm (RFC 4130 §7.3.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mic: Option<String>,
+    /// SHA-256 of the certificate that signed it, 64 hexadecimal digits; none: it was not signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
+    /// The cipher that it came under; none: it was not encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cipher: Option<String>,
+    /// It was compressed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compressed: bool,
+    /// The receipt that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Box<As2Receipt>>,
+}
+
+/// A receipt (MDN, RFC 8098) as it was given, byte by byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Receipt {
+    /// Its own Message-ID.
+    pub message_id: String,
+    /// The value of its field `Content-Type`.
+    pub content_type: String,
+    /// Its body, as base64.
+    pub body: String,
+    /// Where it is sent, where it is not the answer to the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// A message of AS2 that was refused: nothing of it was kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Refusal {
+    /// The endpoint of the partner; none: no partner has these names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partner: Option<Name>,
+    /// The name that the sender gave itself.
+    pub from: String,
+    /// The name that it gave us.
+    pub to: String,
+    /// The Message-ID as it came, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// What the receipt says, such as `processed/error: decryption-failed`.
+    pub disposition: String,
+    /// The peer's IP address, without a port.
+    pub address: String,
+    /// The receipt, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Box<As2Receipt>>,
+}

@@ -1,0 +1,80 @@
+//! `POST /as2`: messages of partners (RFC 4130). No account signs in here: AS2 names choose what was
+//! agreed with the partner, and the message proves itself by its signature. Nothing of it is visible
+//! before all of it was checked, and the receipt says no more than what is on stable storage.
+
+mod incoming;
+mod payload_file;
+mod receipts;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::Response;
+use axum::routing::post;
+use entrepot_as2_proto::{As2Headers, Disposition, Field, HeaderError, Headers};
+
+use crate::context::RequestContext;
+use crate::problem::Problem;
+use crate::route_table::{Access, Served};
+use incoming::Incoming;
+use receipts::{Receipts, answer};
+
+/// The address of AS2.
+pub(crate) fn served_routes() -> Vec<Served> {
+    vec![Served::new("/as2", &[Method::POST], Access::As2, post(receive))]
+}
+
+/// Takes one message.
+async fn receive(context: RequestContext, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let fields = fields(&parts.headers);
+    let names = As2Headers::parse(&fields).map_err(not_as2)?;
+    let (from, to) = (names.from.as_str(), names.to.as_str());
+    let gate = context.shared().gate();
+    match gate.as2_partner(context.site, from, to).await? {
+        Some(partner) => {
+            Incoming { context: context.clone(), partner, fields, names }.receive(body).await
+        }
+        None => unknown(&context, &names, body),
+    }
+}
+
+/// No partner has these names: it is told so where it waits for a receipt, and nothing is sent to
+/// an address that it names.
+fn unknown(
+    context: &RequestContext,
+    names: &As2Headers,
+    _unread: Body,
+) -> Result<Response, Problem> {
+    let shared = context.shared();
+    let disposition = if names.from == names.to {
+        Disposition::SenderEqualsReceiver
+    } else {
+        Disposition::UnknownTradingRelationship
+    };
+    let peer = context.connection.as_peer(shared, context.site);
+    let attempt = shared.gate().attempt(peer);
+    attempt.as2_unknown(names.from.as_str(), names.to.as_str());
+    let receipts = Receipts::unsigned(names, shared.env());
+    match receipts.make(disposition, None) {
+        Some(receipt) if receipt.url.is_none() => answer(names, &receipt),
+        _ => {
+            let why = "no partner has these two AS2 names here; compare AS2-From and AS2-To with \
+                       what was agreed";
+            Err(Problem::new(StatusCode::FORBIDDEN, "EP1204", why))
+        }
+    }
+}
+
+fn fields(map: &HeaderMap) -> Headers {
+    let field = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| Field {
+        name: name.as_str().to_owned(),
+        value: String::from_utf8_lossy(value.as_bytes()).trim().to_owned(),
+    };
+    Headers::new(map.iter().map(field).collect())
+}
+
+fn not_as2(error: HeaderError) -> Problem {
+    let why = format!("this is no message of AS2: {error}");
+    Problem::new(StatusCode::BAD_REQUEST, "EP1203", why)
+}

@@ -1,0 +1,313 @@
+//! One message of a partner, from its head to its receipt.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use entrepot_as2_proto::{
+    As2Headers, ContentCipher, DigestAlgorithm, Disposition, Headers, LeastSecurity, Legacy,
+    OwnKey, Protection, ReceiveError, ReceiveOptions, Received, Receiver, is_message_id,
+};
+use entrepot_auth::{As2OwnKey, As2Partner, AuthError};
+use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection, As2Security};
+use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal};
+use entrepot_nouns::transfer::hex;
+use entrepot_nouns::{Secret, Timestamp};
+use entrepot_vfs::{As2Arrival, Session, VfsError};
+use zeroize::Zeroizing;
+
+use super::payload_file::PayloadFile;
+use super::receipts::{Receipts, answer};
+use crate::context::RequestContext;
+use crate::limits::{
+    AS2_INFLATE_RATIO, AS2_PAYLOAD_BYTES, AS2_PIECE_BYTES, AS2_SUBJECT_CHARACTERS,
+};
+use crate::login::SignedIn;
+use crate::problem::Problem;
+use crate::sessions::{Holder, UsedSession};
+use crate::upload_body::UploadBody;
+
+/// A message whose partner is known.
+pub(super) struct Incoming {
+    pub(super) context: RequestContext,
+    pub(super) partner: Arc<As2Partner>,
+    /// The header of HTTP.
+    pub(super) fields: Headers,
+    pub(super) names: As2Headers,
+}
+
+impl Incoming {
+    /// Takes the body. A refusal travels in a receipt where one was asked for.
+    pub(super) async fn receive(self, body: Body) -> Result<Response, Problem> {
+        let now = self.context.shared().env().now();
+        if let Some(flaw) = self.flaw_of_head() {
+            return self.refuse(flaw, now).await;
+        }
+        if let Some(problem) = self.receipt_goes_elsewhere() {
+            return Err(problem);
+        }
+        let signed_in = SignedIn::with(self.session().await?);
+        let patience = self.context.connection.config.body_time();
+        let mut body = UploadBody::new(body, signed_in.clone(), patience);
+        let message_id = self.names.message_id.as_deref().unwrap_or_default();
+        let folder = &self.partner.target.folder;
+        let mut file = PayloadFile::new(signed_in.vfs(), folder, message_id);
+        let received = match self.unwrap(&mut body, &mut file, now).await {
+            Ok(received) => received,
+            Err(problem) => {
+                file.drop_all().await;
+                return Err(problem);
+            }
+        };
+        let least = least_security(self.partner.target.require);
+        match received {
+            Ok(received) if least.admits(&received) => self.publish(file, received, now).await,
+            Ok(_) => {
+                file.drop_all().await;
+                self.refuse(Disposition::InsufficientMessageSecurity, now).await
+            }
+            Err(error) => {
+                file.drop_all().await;
+                self.refuse(error.disposition(), now).await
+            }
+        }
+    }
+
+    /// What is wrong with the message before any of its body came.
+    fn flaw_of_head(&self) -> Option<Disposition> {
+        if !self.names.message_id.as_deref().is_some_and(is_message_id) {
+            return Some(Disposition::InvalidMessageId);
+        }
+        let options = &self.names.receipt.as_ref()?.options;
+        if options.unsupported_required {
+            return Some(Disposition::UnsupportedFormat);
+        }
+        let unknown = options.digests_asked && options.digests.is_empty();
+        unknown.then_some(Disposition::UnsupportedMicAlgorithms)
+    }
+
+    /// Why the receipt cannot be sent where it shall go.
+    fn receipt_goes_elsewhere(&self) -> Option<Problem> {
+        let _url = self.names.receipt.as_ref()?.delivery.as_ref()?;
+        let why = "receipts are given as the answer alone here; leave out Receipt-Delivery-Option";
+        Some(Problem::new(StatusCode::NOT_IMPLEMENTED, "EP1206", why))
+    }
+
+    /// The session of the account that the messages of the partner are for. Another one when what
+    /// was agreed has changed.
+    async fn session(&self) -> Result<UsedSession, Problem> {
+        let context = &self.context;
+        let (shared, connection) = (context.shared(), &context.connection);
+        let (endpoint, revision) = self.partner.version;
+        let proof = Secret::new([endpoint.as_bytes().as_slice(), &revision.to_le_bytes()].concat());
+        let sessions = &shared.sessions;
+        let key = sessions.key(context.site, Holder::As2, &proof, context.peer().ip());
+        let open = async {
+            let mut attempt = shared.gate().attempt(connection.as_peer(shared, context.site));
+            let grant = attempt.as2(&self.partner).await.map_err(not_admitted)?;
+            Session::open(shared.vfs(), grant).await.map_err(Problem::from)
+        };
+        let session = sessions.find_or_open(&key, open).await?;
+        connection.signed_in(&session);
+        Ok(session)
+    }
+
+    /// Feeds the body through all layers, the payload into its file.
+    async fn unwrap(
+        &self,
+        body: &mut UploadBody,
+        file: &mut PayloadFile<'_>,
+        now: Timestamp,
+    ) -> Result<Result<Received, ReceiveError>, Problem> {
+        let mut receiver = Receiver::new(&self.fields, self.options(now));
+        while let Some(mut bytes) = body.next().await? {
+            while !bytes.is_empty() {
+                let piece: Bytes = bytes.split_to(bytes.len().min(AS2_PIECE_BYTES));
+                receiver.receive(&piece);
+                write_out(&mut receiver, file).await?;
+            }
+        }
+        receiver.end();
+        write_out(&mut receiver, file).await?;
+        Ok(receiver.outcome())
+    }
+
+    fn options(&self, now: Timestamp) -> ReceiveOptions {
+        let mut substitute_key = Zeroizing::new([0; 32]);
+        self.context.shared().env().fill_random(substitute_key.as_mut_slice());
+        let own_key = |key: As2OwnKey| OwnKey { certificate: key.certificate, key: key.private };
+        ReceiveOptions {
+            keys: self.partner.own_keys(now).into_iter().map(own_key).collect(),
+            trusted: self.partner.certificates(now),
+            substitute_key,
+            mic_algorithms: vec![self.asked_digest()],
+            // What is signed by a digest that `micalg` does not name.
+            other_digests: vec![DigestAlgorithm::Sha1, DigestAlgorithm::Sha256],
+            max_payload_bytes: AS2_PAYLOAD_BYTES,
+            max_inflate_ratio: AS2_INFLATE_RATIO,
+        }
+    }
+
+    /// The digest of the message integrity check where no signature says which.
+    fn asked_digest(&self) -> DigestAlgorithm {
+        let options = self.names.receipt.as_ref().map(|request| &request.options);
+        let asked = options.and_then(|options| options.digests.first().copied());
+        asked.unwrap_or(DigestAlgorithm::Sha256)
+    }
+
+    fn receipts(&self, now: Timestamp) -> Receipts<'_> {
+        let key = self.partner.own_keys(now).into_iter().next();
+        Receipts::signed_by(&self.names, self.context.shared().env(), key)
+    }
+
+    /// The message is right: its file is published, unless it was before.
+    async fn publish(
+        &self,
+        file: PayloadFile<'_>,
+        received: Received,
+        now: Timestamp,
+    ) -> Result<Response, Problem> {
+        let mic = received.mic(self.asked_digest());
+        let receipt = self.receipts(now).make(Disposition::Processed, mic.as_ref());
+        let message = self.message(&received, receipt.clone());
+        let arrival = file.finish(&received.payload, message).await;
+        let receipt = match arrival.map_err(not_stored)? {
+            As2Arrival::Published(_) => receipt,
+            As2Arrival::Before(Some(before)) => before.receipt.map(|receipt| *receipt),
+            As2Arrival::Before(None) => {
+                self.receipts(now).make(Disposition::DuplicateDocument, mic.as_ref())
+            }
+            As2Arrival::Underway => {
+                let why = "a message of this id is being received, or its node has not said yet \
+                           what became of it; send it again later, under the same id";
+                return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "EP1207", why));
+            }
+        };
+        match receipt {
+            Some(receipt) => answer(&self.names, &receipt),
+            None => Ok(StatusCode::OK.into_response()),
+        }
+    }
+
+    fn message(&self, received: &Received, receipt: Option<As2Receipt>) -> As2Message {
+        let mic = received.mic(self.asked_digest());
+        let content_type = received.payload.value("content-type").unwrap_or("text/plain");
+        let signed_by = received.signature.as_ref();
+        As2Message {
+            partner: self.partner.endpoint.clone(),
+            from: self.names.from.as_str().to_owned(),
+            to: self.names.to.as_str().to_owned(),
+            message_id: self.names.message_id.clone().unwrap_or_default(),
+            subject: self.names.subject.as_ref().map(|subject| shortened(subject)),
+            content_type: shortened(content_type),
+            mic: mic.map(|mic| mic.text(entrepot_as2_proto::MicalgStyle::default())),
+            signed_by: signed_by.map(|signature| hex(&signature.certificate.fingerprint())),
+            cipher: received.cipher.map(|cipher| cipher_name(cipher).to_owned()),
+            compressed: received.compressed,
+            receipt: receipt.map(Box::new),
+        }
+    }
+
+    /// The message counts for nothing. What its sender learns is also in the audit log.
+    async fn refuse(&self, disposition: Disposition, now: Timestamp) -> Result<Response, Problem> {
+        let receipt = self.receipts(now).make(disposition, None);
+        let shared = self.context.shared();
+        let refusal = As2Refusal {
+            partner: Some(self.partner.endpoint.clone()),
+            from: self.names.from.as_str().to_owned(),
+            to: self.names.to.as_str().to_owned(),
+            message_id: self.names.message_id.as_deref().map(shortened),
+            disposition: disposition.text().to_owned(),
+            address: self.context.peer().ip().to_canonical().to_string(),
+            receipt: None,
+        };
+        let peer = self.context.connection.as_peer(shared, self.context.site);
+        let told = shared.gate().attempt(peer).as2_refused(&self.partner, refusal);
+        if let Err(wait) = told {
+            let why = "too many messages of this partner were refused within this minute";
+            let wait = HeaderValue::from(wait.as_secs().saturating_add(1));
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "EP1209", why);
+            return Err(problem.with(RETRY_AFTER, wait));
+        }
+        match receipt {
+            Some(receipt) => answer(&self.names, &receipt),
+            None => {
+                let why = format!("the message was refused: {}", disposition.explanation());
+                Err(Problem::new(StatusCode::BAD_REQUEST, "EP1208", why))
+            }
+        }
+    }
+}
+
+/// Writes all that is unwrapped.
+async fn write_out(receiver: &mut Receiver, file: &mut PayloadFile<'_>) -> Result<(), Problem> {
+    while let Some(bytes) = receiver.output() {
+        file.write(receiver.payload(), &bytes).await.map_err(not_stored)?;
+        // What inflates to much must not keep others waiting.
+        tokio::task::consume_budget().await;
+    }
+    Ok(())
+}
+
+/// The store cannot take it now: the partner sends it again under the same id.
+fn not_stored(error: VfsError) -> Problem {
+    let problem = Problem::from(error);
+    if problem.status == StatusCode::PAYLOAD_TOO_LARGE {
+        return problem;
+    }
+    Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..problem }
+}
+
+/// An account that may not act is for its administrator to mend: the partner tries again.
+fn not_admitted(error: AuthError) -> Problem {
+    match error {
+        AuthError::Refused { .. } => {
+            let why = "messages of this partner are not taken here at this moment";
+            Problem::new(StatusCode::FORBIDDEN, "EP1204", why)
+        }
+        other => other.into(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(AS2_SUBJECT_CHARACTERS).collect()
+}
+
+fn least_security(require: As2Security) -> LeastSecurity {
+    let protection = |wanted: As2Protection| match wanted {
+        As2Protection::Required => Protection::Required,
+        As2Protection::Optional => Protection::Optional,
+    };
+    let digest = match require.digest {
+        As2Digest::Sha1 => DigestAlgorithm::Sha1,
+        As2Digest::Sha256 => DigestAlgorithm::Sha256,
+        As2Digest::Sha384 => DigestAlgorithm::Sha384,
+        As2Digest::Sha512 => DigestAlgorithm::Sha512,
+    };
+    let triple_des = match require.triple_des {
+        As2Legacy::Refused => Legacy::Refused,
+        As2Legacy::Accepted => Legacy::Accepted,
+    };
+    LeastSecurity {
+        signature: protection(require.signature),
+        encryption: protection(require.encryption),
+        digest,
+        triple_des,
+        ..LeastSecurity::default()
+    }
+}
+
+fn cipher_name(cipher: ContentCipher) -> &'static str {
+    match cipher {
+        ContentCipher::Aes128Cbc => "aes-128-cbc",
+        ContentCipher::Aes192Cbc => "aes-192-cbc",
+        ContentCipher::Aes256Cbc => "aes-256-cbc",
+        ContentCipher::Aes128Gcm => "aes-128-gcm",
+        ContentCipher::Aes192Gcm => "aes-192-gcm",
+        ContentCipher::Aes256Gcm => "aes-256-gcm",
+        ContentCipher::TripleDesCbc => "triple-des-cbc",
+    }
+}

@@ -1,0 +1,91 @@
+//! The file that a message becomes: it is begun when its name is known, and nothing of it stays
+//! unless the message turns out to be right.
+
+use bytes::{Bytes, BytesMut};
+use entrepot_as2_proto::{Headers, safe_file_name};
+use entrepot_nouns::VPath;
+use entrepot_nouns::event::As2Message;
+use entrepot_vfs::{As2Arrival, Create, CreateIntent, Upload, Vfs, VfsError};
+
+use crate::limits::{AS2_FREE_NAMES, BATCH_BYTES};
+use crate::links::numbered;
+
+/// The payload on its way into a folder.
+pub(super) struct PayloadFile<'a> {
+    vfs: &'a Vfs,
+    folder: &'a VPath,
+    message_id: &'a str,
+    upload: Option<Upload>,
+    batch: BytesMut,
+    written: u64,
+}
+
+impl<'a> PayloadFile<'a> {
+    pub(super) fn new(vfs: &'a Vfs, folder: &'a VPath, message_id: &'a str) -> PayloadFile<'a> {
+        PayloadFile { vfs, folder, message_id, upload: None, batch: BytesMut::new(), written: 0 }
+    }
+
+    /// Writes what was unwrapped, under the name that the payload's header proposes.
+    pub(super) async fn write(
+        &mut self,
+        headers: Option<&Headers>,
+        bytes: &[u8],
+    ) -> Result<(), VfsError> {
+        self.batch.extend_from_slice(bytes);
+        if self.batch.len() >= BATCH_BYTES { self.flush(headers).await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self, headers: Option<&Headers>) -> Result<(), VfsError> {
+        if self.upload.is_none() {
+            self.upload = Some(self.begin(headers).await?);
+        }
+        let bytes: Bytes = self.batch.split().freeze();
+        let (Some(upload), false) = (&mut self.upload, bytes.is_empty()) else { return Ok(()) };
+        let (at, count) = (self.written, bytes.len() as u64);
+        if !upload.try_write_at(at, &bytes)? {
+            upload.write_at(at, bytes).await?;
+        }
+        self.written += count;
+        Ok(())
+    }
+
+    /// Under the name that is proposed, or under the first like it that is free.
+    async fn begin(&self, headers: Option<&Headers>) -> Result<Upload, VfsError> {
+        let proposed = headers.and_then(Headers::file_name);
+        let by_id = || safe_file_name(self.message_id.trim_matches(['<', '>']));
+        let name = proposed.or_else(by_id).unwrap_or_else(|| "message".to_owned());
+        let how = Create { intent: CreateIntent::Exclusive, expected_size: None, append: false };
+        for number in 0..AS2_FREE_NAMES {
+            let path = self.folder.join(&numbered(&name, number))?;
+            match self.vfs.create(&path, how).await {
+                Err(VfsError::Exists | VfsError::IsDirectory) => {}
+                Ok(mut upload) => {
+                    upload.keep_nothing();
+                    return Ok(upload);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(VfsError::Exists)
+    }
+
+    /// Publishes it, once.
+    pub(super) async fn finish(
+        mut self,
+        headers: &Headers,
+        message: As2Message,
+    ) -> Result<As2Arrival, VfsError> {
+        self.flush(Some(headers)).await?;
+        match self.upload {
+            Some(upload) => upload.finish_as2(message).await,
+            None => Err(VfsError::Io { problem: "no file was begun".to_owned() }),
+        }
+    }
+
+    /// Nothing of it stays.
+    pub(super) async fn drop_all(self) {
+        if let Some(upload) = self.upload {
+            upload.abort().await;
+        }
+    }
+}

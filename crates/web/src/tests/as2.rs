@@ -1,0 +1,270 @@
+//! Messages of AS2 as partners send them: what they are told, and what becomes of the file.
+
+mod partner;
+
+use entrepot_as2_proto::{Compression, ContentCipher, DigestAlgorithm, read_receipt};
+use entrepot_db::{Projected, Projection};
+use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection};
+use entrepot_nouns::event::As2Message;
+use entrepot_nouns::{Account, Event, Fact, SiteId};
+use entrepot_world::name;
+
+use super::client::Answer;
+use super::fixture::Node;
+use partner::{Message, Partner};
+
+const PAYLOAD: &[u8] = b"ISA*00*          *00*          *ZZ*GLOBEX~\r\n";
+
+/// What the receipt in an answer says.
+fn outcome(partner: &Partner, answer: &Answer) -> String {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let trusted = [partner.station.certificate.clone()];
+    let receipt = read_receipt(&partner::fields_of(answer), &answer.body, &trusted).unwrap();
+    receipt.disposition.rsplit("; ").next().unwrap_or_default().to_owned()
+}
+
+/// The messages that files came by, in their order.
+async fn received(node: &Node) -> Vec<As2Message> {
+    let uploaded = |event: Event| match event.fact {
+        Fact::FileUploaded { file } => file.as2.map(|message| *message),
+        _ => None,
+    };
+    node.world.events().await.into_iter().filter_map(uploaded).collect()
+}
+
+/// Brings the journal into the database, as a projector does.
+async fn project(node: &Node) {
+    let events: Vec<(u64, Event)> = (1..).zip(node.world.events().await).collect();
+    let (id, called) = (node.world.bed.journal.node_id(), name("n1"));
+    let projected = node.world.bed.db.project(&Projection::of(id, &called, &events)).await;
+    assert_eq!(projected.unwrap(), Projected::Kept);
+}
+
+/// The dispositions of messages that were refused.
+async fn refused(node: &Node) -> Vec<String> {
+    let refused = |event: Event| match event.fact {
+        Fact::As2Refused { refusal } => Some(refusal.disposition),
+        _ => None,
+    };
+    node.world.events().await.into_iter().filter_map(refused).collect()
+}
+
+#[tokio::test]
+async fn a_signed_and_encrypted_message_becomes_a_file_and_a_signed_receipt() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let sent = partner.message("<1@globex>", PAYLOAD);
+    let answer = sent.post(&node).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.field("as2-from"), "\"Acme Ltd\"");
+    assert_eq!(answer.field("as2-to"), "GLOBEX");
+    let trusted = [partner.station.certificate.clone()];
+    let receipt = read_receipt(&partner::fields_of(&answer), &answer.body, &trusted).unwrap();
+    assert!(receipt.signature.is_some(), "the receipt is not signed");
+    assert_eq!(receipt.original_message_id.as_deref(), Some("<1@globex>"));
+    assert_eq!(receipt.mic.as_ref(), Some(&sent.mic));
+    assert_eq!(partner.file(&node, "/in/order.edi").await, PAYLOAD);
+    let [message] = &received(&node).await[..] else { panic!("not one message") };
+    assert_eq!(message.partner, name("globex"));
+    assert_eq!((message.from.as_str(), message.to.as_str()), ("GLOBEX", "Acme Ltd"));
+    assert_eq!(message.cipher.as_deref(), Some("aes-128-cbc"));
+    assert!(message.signed_by.as_ref().is_some_and(|print| print.len() == 64));
+    assert_eq!(message.subject.as_deref(), Some("orders"));
+}
+
+#[tokio::test]
+async fn every_form_that_is_agreed_is_taken() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |target| {
+        target.require.signature = As2Protection::Optional;
+        target.require.encryption = As2Protection::Optional;
+        target.require.digest = As2Digest::Sha1;
+        target.require.triple_des = As2Legacy::Accepted;
+    })
+    .await;
+    type Change = fn(&mut Message);
+    let forms: [Change; 8] = [
+        |message| message.plan.envelope = None,
+        |message| message.plan.signing = None,
+        |message| (message.plan.signing, message.plan.envelope) = (None, None),
+        |message| message.plan.compression = Compression::BeforeSigning,
+        |message| message.plan.compression = Compression::AfterSigning,
+        |message| message.cipher(ContentCipher::TripleDesCbc),
+        |message| message.cipher(ContentCipher::Aes256Gcm),
+        |message| message.digest(DigestAlgorithm::Sha1),
+    ];
+    for (at, change) in forms.into_iter().enumerate() {
+        let payload = vec![b'a' + at as u8; 300_000];
+        let mut sent = partner.message(&format!("<{at}@globex>"), &payload);
+        change(&mut sent);
+        let answer = sent.post(&node).await;
+        assert_eq!(outcome(&partner, &answer), "processed", "{at}");
+        let name = if at == 0 { "order.edi".to_owned() } else { format!("order ({at}).edi") };
+        assert_eq!(partner.file(&node, &format!("/in/{name}")).await, payload, "{at}");
+    }
+    let ciphers: Vec<_> = received(&node).await.into_iter().map(|message| message.cipher).collect();
+    assert_eq!(ciphers[5].as_deref(), Some("triple-des-cbc"));
+    assert_eq!(ciphers[2], None);
+}
+
+#[tokio::test]
+async fn a_message_that_is_not_as_agreed_leaves_nothing() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let stranger = Partner::stranger();
+    type Change = Box<dyn Fn(&mut Message)>;
+    let cases: Vec<(&str, Change)> = vec![
+        ("processed/error: insufficient-message-security", Box::new(|it| it.plan.signing = None)),
+        ("processed/error: insufficient-message-security", Box::new(|it| it.plan.envelope = None)),
+        (
+            "processed/error: insufficient-message-security",
+            Box::new(|it| it.digest(DigestAlgorithm::Sha1)),
+        ),
+        (
+            "processed/error: insufficient-message-security",
+            Box::new(|it| it.cipher(ContentCipher::TripleDesCbc)),
+        ),
+        (
+            "processed/error: authentication-failed",
+            Box::new(move |it| it.signed_by(&stranger.globex)),
+        ),
+        ("processed/error: decryption-failed", Box::new(Message::encrypt_to_its_sender)),
+        ("processed/error: integrity-check-failed", Box::new(|it| it.flip = Some(0.5))),
+        ("processed/error: decryption-failed", Box::new(|it| it.cut = Some(0.9))),
+        ("processed/error: invalid-message-id", Box::new(|it| it.id = "<a b>".to_owned())),
+        (
+            "failed/failure: unsupported MIC-algorithms",
+            Box::new(|it| it.options = "signed-receipt-micalg=required, md5".to_owned()),
+        ),
+    ];
+    let wanted: Vec<&str> = cases.iter().map(|case| case.0).collect();
+    for (at, (disposition, change)) in cases.iter().enumerate() {
+        let mut sent = partner.message(&format!("<{at}@globex>"), &[7; 200_000]);
+        change(&mut sent);
+        let answer = sent.post(&node).await;
+        assert_eq!(outcome(&partner, &answer), *disposition, "{at}");
+    }
+    assert_eq!(refused(&node).await, wanted);
+    assert_eq!(received(&node).await, []);
+    assert_eq!(partner.names(&node).await, Vec::<String>::new());
+    // None of them counts as received: the same ids may be sent again.
+    let again = partner.message("<0@globex>", PAYLOAD).post(&node).await;
+    assert_eq!(outcome(&partner, &again), "processed");
+    // Who tries out messages is not told much in a minute, whatever is wrong with them.
+    let mut sent = partner.message("<99@globex>", PAYLOAD);
+    sent.plan.signing = None;
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "EP1209"));
+    assert_eq!(refused(&node).await.len(), wanted.len());
+}
+
+#[tokio::test]
+async fn what_was_changed_inside_the_encryption_is_told_apart() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |target| {
+        target.require.encryption = As2Protection::Optional;
+    })
+    .await;
+    let mut sent = partner.message("<1@globex>", &[b'x'; 50_000]);
+    sent.plan.envelope = None;
+    sent.flip = Some(0.5);
+    let answer = sent.post(&node).await;
+    assert_eq!(outcome(&partner, &answer), "processed/error: integrity-check-failed");
+    assert_eq!(partner.names(&node).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_message_that_comes_again_gets_the_same_receipt_and_no_second_file() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let sent = partner.message("<1@globex>", PAYLOAD);
+    let first = sent.post(&node).await;
+    let second = sent.post(&node).await;
+    assert_eq!(first.body, second.body);
+    assert_eq!(first.field("message-id"), second.field("message-id"));
+    // Once it is projected the database alone knows.
+    project(&node).await;
+    let third = partner.message("<1@globex>", b"something else").post(&node).await;
+    assert_eq!(first.body, third.body);
+    assert_eq!(partner.names(&node).await, ["order.edi"]);
+    assert_eq!(received(&node).await.len(), 1);
+    // The id is the sender's: another one may use the same.
+    assert_eq!(partner.message("<2@globex>", PAYLOAD).post(&node).await.status, 200);
+    assert_eq!(partner.names(&node).await, ["order (1).edi", "order.edi"]);
+}
+
+#[tokio::test]
+async fn copies_at_the_same_time_become_one_file() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let sent = partner.message("<1@globex>", &[9; 400_000]);
+    let posts = (0..8).map(|_| sent.post(&node));
+    let answers = futures_util::future::join_all(posts).await;
+    let receipts: Vec<_> = answers.iter().filter(|answer| answer.status == 200).collect();
+    assert!(!receipts.is_empty(), "{answers:?}");
+    assert!(receipts.iter().all(|answer| answer.body == receipts[0].body));
+    for answer in answers.iter().filter(|answer| answer.status != 200) {
+        assert_eq!((answer.status, answer.code().as_str()), (503, "EP1207"), "{answer:?}");
+        assert!(!answer.field("retry-after").is_empty(), "{answer:?}");
+    }
+    assert_eq!(received(&node).await.len(), 1);
+    assert_eq!(partner.names(&node).await.len(), 1);
+}
+
+#[tokio::test]
+async fn who_asks_for_no_receipt_gets_none() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let mut sent = partner.message("<1@globex>", PAYLOAD);
+    sent.wants_receipt = false;
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.body.len()), (200, 0), "{answer:?}");
+    let mut bad = partner.message("<2@globex>", PAYLOAD);
+    (bad.wants_receipt, bad.plan.signing) = (false, None);
+    let answer = bad.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "EP1208"));
+    let mut unsigned = partner.message("<3@globex>", PAYLOAD);
+    unsigned.options = String::new();
+    let answer = unsigned.post(&node).await;
+    assert!(answer.field("content-type").starts_with("multipart/report"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn names_that_nobody_has_agreed_on_get_an_unsigned_receipt() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let mut sent = partner.message("<1@globex>", PAYLOAD);
+    sent.from = "globex".to_owned();
+    let answer = sent.post(&node).await;
+    assert_eq!(outcome(&partner, &answer), "processed/error: unknown-trading-relationship");
+    assert!(answer.field("content-type").starts_with("multipart/report"), "{answer:?}");
+    sent.from = "Acme Ltd".to_owned();
+    let answer = sent.post(&node).await;
+    assert_eq!(outcome(&partner, &answer), "failed/failure: sender-equals-receiver");
+    // Nothing is sent where somebody unknown says.
+    sent.delivery = Some("http://127.0.0.1:1/".to_owned());
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "EP1204"));
+    let line = "POST /as2";
+    let answer = node.connect().await.upload(line, "AS2-To: x\r\n", b"").await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "EP1203"));
+    assert_eq!(received(&node).await, []);
+}
+
+#[tokio::test]
+async fn a_store_or_an_account_that_takes_nothing_is_for_later() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |target| target.folder = "/small".parse().unwrap()).await;
+    let sent = partner.message("<1@globex>", &[1; 20_000]);
+    let answer = sent.post(&node).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(!answer.field("retry-after").is_empty(), "{answer:?}");
+    let fits = partner.message("<1@globex>", &[1; 2_000]).post(&node).await;
+    assert_eq!(outcome(&partner, &fits), "processed");
+    let anna = node.world.bed.db.find::<Account>(SiteId::MAIN, &name("anna")).await.unwrap();
+    let mut anna = anna.unwrap().noun;
+    anna.enabled = false;
+    node.world.put(&anna).await;
+    let answer = partner.message("<2@globex>", PAYLOAD).post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (403, "EP1204"), "{answer:?}");
+}

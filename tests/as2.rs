@@ -1,0 +1,241 @@
+//! Messages of AS2, made by the openssl command and sent by curl: what a partner gets back, and
+//! that each is delivered once whatever dies.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use entrepot_testkit::clients::text;
+use entrepot_testkit::server::{Node, feed, run};
+
+use crate::hooks::apply;
+use crate::program;
+
+const PAYLOAD: &str = "ISA*00*          *00*          *ZZ*GLOBEX         *ZZ*ACME~\r\n";
+
+/// An account whose files messages of GLOBEX become; certificates come in by their names.
+const DOCUMENTS: &str = "account: {name: globex, type: partner}
+---
+mount: {name: globex, account: globex, path: /, endpoint: files, prefix: globex}
+---
+endpoint:
+  name: globex
+  target:
+    as2:
+      partner: GLOBEX
+      station: ACME
+      keys: [ours]
+      certificates: [theirs]
+      account: globex
+      folder: /in
+---
+listener: {name: as2, protocol: http, address: '127.0.0.1:0', http: {serve: [as2]}}
+";
+
+/// A node, and a partner that has only files and commands.
+struct Exchange {
+    node: Node,
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: PathBuf,
+}
+
+impl Exchange {
+    fn start(database: Option<&str>) -> Result<Exchange> {
+        let mut node = Node::new(program(), database)?;
+        let exchange = |node: &Node, who: &str| -> Result<()> {
+            let at = |ending: &str| node.scratch().join(format!("{who}.{ending}"));
+            let (key, certificate) = (at("key"), at("pem"));
+            run(Command::new("openssl")
+                .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes"])
+                .args([
+                    "-days",
+                    "30",
+                    "-subj",
+                    &format!("/CN={who}"),
+                    "-keyout",
+                    text(&key)?,
+                    "-out",
+                ])
+                .arg(certificate))?;
+            Ok(())
+        };
+        exchange(&node, "acme")?;
+        exchange(&node, "globex")?;
+        let pem = |name: &str| -> Result<String> {
+            let text = std::fs::read_to_string(node.scratch().join(name))?;
+            Ok(serde_json::to_string(&text)?)
+        };
+        let mut documents = DOCUMENTS.to_owned();
+        let (acme, key, globex) = (pem("acme.pem")?, pem("acme.key")?, pem("globex.pem")?);
+        documents.push_str(&format!(
+            "---\nkey: {{name: ours, type: as2, public: {acme}, private: {key}}}\n\
+             ---\nkey: {{name: theirs, type: as2, public: {globex}}}\n"
+        ));
+        apply(&node, &documents)?;
+        std::fs::create_dir_all(node.files().join("globex/in"))?;
+        node.start()?;
+        Ok(Exchange { node })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.node.scratch().join(name)
+    }
+
+    fn openssl(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+        Ok(run(Command::new("openssl").current_dir(self.node.scratch()).args(arguments))?.stdout)
+    }
+
+    /// Makes the body of a message: signed, then encrypted. The bytes that were signed.
+    fn make(&self, payload: &str) -> Result<Vec<u8>> {
+        let entity = format!(
+            "Content-Type: application/edi-x12\r\nContent-Transfer-Encoding: binary\r\n\
+             Content-Disposition: attachment; filename=\"order 850.edi\"\r\n\r\n{payload}"
+        );
+        std::fs::write(self.at("entity"), &entity)?;
+        let sign = "cms -sign -binary -md sha256 -signer globex.pem -inkey globex.key -in entity \
+                    -outform SMIME -out signed";
+        self.openssl(&sign.split_whitespace().collect::<Vec<_>>())?;
+        let encrypt =
+            "cms -encrypt -binary -aes-128-cbc -in signed -outform DER -out body acme.pem";
+        self.openssl(&encrypt.split_whitespace().collect::<Vec<_>>())?;
+        Ok(entity.into_bytes())
+    }
+
+    /// Sends what was made.
+    fn send(&self, id: &str) -> Result<Answer> {
+        let address = format!("http://127.0.0.1:{}/as2", self.node.port_of("as2")?);
+        let (head, body) = (self.at("head"), self.at("receipt"));
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "60", "-w", "%{http_code}", "-o", text(&body)?]).args([
+            "-D",
+            text(&head)?,
+            "--data-binary",
+            &format!("@{}", text(&self.at("body"))?),
+        ]);
+        let message_id = format!("Message-ID: {id}");
+        for field in [
+            "Content-Type: application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m",
+            "AS2-Version: 1.2",
+            "AS2-From: GLOBEX",
+            "AS2-To: ACME",
+            "Disposition-Notification-To: edi@globex.example",
+            "Disposition-Notification-Options: signed-receipt-protocol=optional, \
+             pkcs7-signature; signed-receipt-micalg=optional, sha-256",
+            &message_id,
+        ] {
+            curl.args(["-H", field]);
+        }
+        let status = String::from_utf8(run(curl.arg(&address))?.stdout)?.parse()?;
+        Ok(Answer { status, head: std::fs::read_to_string(head)?, body })
+    }
+
+    /// What the receipt says, after the openssl command has checked its signature.
+    fn receipt(&self, answer: &Answer) -> Result<String> {
+        let kind = answer.head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("content-type").then(|| value.to_owned())
+        });
+        let kind = kind.context("a media type")?;
+        let mut entity = format!("MIME-Version: 1.0\r\nContent-Type: {kind}\r\n\r\n").into_bytes();
+        entity.extend(std::fs::read(&answer.body)?);
+        std::fs::write(self.at("signed-receipt"), entity)?;
+        let verify = "cms -verify -binary -in signed-receipt -CAfile acme.pem -certfile acme.pem \
+                      -purpose any";
+        Ok(String::from_utf8(self.openssl(&verify.split_whitespace().collect::<Vec<_>>())?)?)
+    }
+
+    /// The names of the files that have come, and whether each is whole.
+    fn files(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.node.files().join("globex/in"))? {
+            let entry = entry?;
+            let name =
+                entry.file_name().into_string().map_err(|name| anyhow::anyhow!("{name:?}"))?;
+            if !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+#[test]
+fn a_message_of_the_openssl_command_is_received_and_its_receipt_verified_by_it() -> Result<()> {
+    let mut exchange = Exchange::start(None)?;
+    let signed = exchange.make(PAYLOAD)?;
+    let answer = exchange.send("<850-1@globex.example>")?;
+    ensure!(answer.status == 200, "{}: {}", answer.status, answer.head);
+    let receipt = exchange.receipt(&answer)?;
+    std::fs::write(exchange.at("digested"), signed)?;
+    let digest = exchange.openssl(&["dgst", "-sha256", "-binary", "digested"])?;
+    std::fs::write(exchange.at("digest"), digest)?;
+    let mic = String::from_utf8(exchange.openssl(&["base64", "-A", "-in", "digest"])?)?;
+    ensure!(receipt.contains(&format!("Received-Content-MIC: {mic}, sha-256")), "{receipt}");
+    ensure!(receipt.contains("Original-Message-ID: <850-1@globex.example>"), "{receipt}");
+    ensure!(receipt.contains("automatic-action/MDN-sent-automatically; processed"), "{receipt}");
+    let file = exchange.node.files().join("globex/in/order 850.edi");
+    assert_eq!(std::fs::read_to_string(file)?, PAYLOAD);
+    // One that comes again gets the same receipt.
+    let first = std::fs::read(&answer.body)?;
+    let again = exchange.send("<850-1@globex.example>")?;
+    ensure!(again.status == 200 && std::fs::read(&again.body)? == first, "{}", again.head);
+    assert_eq!(exchange.files()?, ["order 850.edi"]);
+    exchange.node.until("the event", || {
+        Ok((exchange.node.events("file.uploaded")?.len() == 1).then_some(()))
+    })?;
+    let event = &exchange.node.events("file.uploaded")?[0];
+    assert_eq!(event["as2"]["partner"], "globex");
+    assert_eq!(event["as2"]["message_id"], "<850-1@globex.example>");
+    // A key of another certificate is refused when it is stored.
+    let other = std::fs::read_to_string(exchange.at("globex.key"))?;
+    let public = std::fs::read_to_string(exchange.at("acme.pem"))?;
+    let key = serde_json::json!({"key": {
+        "name": "wrong", "type": "as2", "public": public, "private": other,
+    }});
+    let refused = feed(&mut exchange.node.command(&["apply", "-"]), &key.to_string());
+    let refused = format!("{:#}", refused.err().context("it was taken")?);
+    ensure!(refused.contains("not that of the certificate"), "{refused}");
+    exchange.node.stop()
+}
+
+/// The node dies at each step of a message; its sender sends it until there is a receipt.
+#[test]
+fn a_message_is_delivered_once_though_the_node_dies_at_any_step() -> Result<()> {
+    let mut exchange = Exchange::start(None)?;
+    exchange.make(PAYLOAD)?;
+    exchange.node.stop()?;
+    let points = [
+        "upload.staged",
+        "as2.claimed",
+        "upload.synced",
+        "upload.intent",
+        "upload.published",
+        "upload.recorded",
+        "as2.published",
+    ];
+    for (at, point) in points.into_iter().enumerate() {
+        exchange.node.set("ENTREPOT_CRASH_AT", point);
+        exchange.node.start()?;
+        let id = format!("<{at}@globex.example>");
+        ensure!(exchange.send(&id).is_err(), "the node lives on behind {point}");
+        exchange.node.wait()?;
+        exchange.node.unset();
+        exchange.node.start()?;
+        let answer = exchange.node.until("a receipt", || {
+            let answer = exchange.send(&id)?;
+            ensure!([200, 503].contains(&answer.status), "{point}: {}", answer.head);
+            Ok((answer.status == 200).then_some(answer))
+        })?;
+        let receipt = exchange.receipt(&answer)?;
+        ensure!(receipt.contains(&format!("Original-Message-ID: {id}")), "{receipt}");
+        let files = exchange.files()?;
+        assert_eq!(files.len(), at + 1, "{point}: {files:?}");
+        exchange.node.stop()?;
+    }
+    Ok(())
+}
