@@ -21,6 +21,7 @@ pub mod recovery_code;
 pub mod seal;
 pub mod sealing_context;
 pub mod signed_note;
+mod tdes;
 pub mod totp;
 pub mod webhook;
 pub mod x509;
