@@ -151,6 +151,8 @@ impl Digests {
             .filter(|at| before(*at).copied().unwrap_or(last) != b'\r');
         let mut start = 0;
         let mut raw_start = 0;
+        // Lines are short: they are put together, so that the digests see much at a time.
+        let mut text = Vec::new();
         for at in ends {
             if self.canonical.is_none() {
                 // Up to here both are the same.
@@ -159,15 +161,14 @@ impl Digests {
                 start = at;
                 self.canonical = Some(self.raw.clone());
             }
-            if let Some(canonical) = &mut self.canonical {
-                update_all(canonical, bytes.get(start..at).unwrap_or_default());
-                update_all(canonical, b"\r\n");
-            }
+            text.extend_from_slice(bytes.get(start..at).unwrap_or_default());
+            text.extend_from_slice(b"\r\n");
             start = at + 1;
         }
         update_all(&mut self.raw, bytes.get(raw_start..).unwrap_or_default());
         if let Some(canonical) = &mut self.canonical {
-            update_all(canonical, bytes.get(start..).unwrap_or_default());
+            text.extend_from_slice(bytes.get(start..).unwrap_or_default());
+            update_all(canonical, &text);
         }
         if let Some(last) = bytes.last() {
             self.lines = Lines::Watched { last: *last };

@@ -226,11 +226,14 @@ impl SendPlan {
         if !clean(&self.content_type) || !self.file_name.as_deref().is_none_or(clean) {
             return Err(SendError::Header);
         }
-        let mut algorithms = vec![self.mic_algorithm];
-        if let Some(signing) = &self.signing {
-            algorithms = vec![signing.signer.digest];
-        }
-        let mut digests = Digests::new(&algorithms);
+        // What is signed as it is has its digest in the layer of the signature.
+        let mut digests = match &self.signing {
+            None => Digests::new(&[self.mic_algorithm]),
+            Some(signing) if self.compression == Compression::BeforeSigning => {
+                Digests::new(&[signing.signer.digest])
+            }
+            Some(_) => Digests::new(&[]),
+        };
         digests.ignore_lines();
         Ok(Layer::Payload { head: Vec::new(), digests, left: self.payload_bytes })
     }
@@ -384,8 +387,10 @@ impl Outgoing {
 
     /// The next bytes of the payload, and what leaves for them.
     pub fn push(&mut self, payload: &[u8]) -> Result<Vec<u8>, SendError> {
-        let mut output = Vec::new();
-        for piece in payload.chunks(limits::STEP) {
+        let mut pieces = payload.chunks(limits::STEP);
+        let first = pieces.next().unwrap_or_default();
+        let mut output = self.through(0, first.to_vec())?;
+        for piece in pieces {
             output.extend(self.through(0, piece.to_vec())?);
         }
         Ok(output)
