@@ -157,11 +157,12 @@ fn scheme_of(value: Value<'_>, digest: DigestAlgorithm) -> Result<SignatureSchem
     }
 }
 
-/// RSASSA-PSS-params (RFC 4055 §3.1): everything left out is SHA-1.
+/// RSASSA-PSS-params (RFC 4055 §3.1): everything left out of them is SHA-1. They must be there;
+/// pyas2lib 1.4.4 leaves them out as a whole, and means the digest of the content for both.
 fn pss(mut fields: Reader<'_>, digest: DigestAlgorithm) -> Result<SignatureScheme, SignatureError> {
     let mut parameters = match fields.optional(der::SEQUENCE)? {
         Some(value) => value.values(),
-        None => return Err(SignatureError::Malformed),
+        None => return Ok(SignatureScheme::RsaPss { mask: digest, salt: None }),
     };
     let hash = match parameters.optional(der::context(0))? {
         Some(value) => digest_of(value.values().tagged(der::SEQUENCE)?)?,
