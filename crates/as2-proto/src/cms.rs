@@ -96,11 +96,11 @@ impl CmsReader {
             if let Place::Content { depth } = &mut self.place {
                 match event {
                     Event::Content(bytes) => return Ok(Some(CmsEvent::Content(bytes))),
-                    Event::Constructed { .. } => *depth += 1,
-                    Event::Primitive { tag } if *depth > 0 && tag != der::OCTET_STRING => {
-                        return Err(BerError);
-                    }
-                    Event::Primitive { .. } => *depth += 1,
+                    // A string in pieces, of which some are in pieces themselves.
+                    Event::Constructed { tag: CONSTRUCTED_STRING } => *depth += 1,
+                    Event::Constructed { .. } => return Err(BerError),
+                    Event::Primitive { tag: der::OCTET_STRING } => *depth += 1,
+                    Event::Primitive { .. } => return Err(BerError),
                     Event::End if *depth > 0 => *depth -= 1,
                     Event::End => {
                         self.place = Place::After;
@@ -290,6 +290,35 @@ mod tests {
         assert_eq!(to_der(&definite).unwrap(), definite);
         assert!(to_der(&marked).unwrap().len() <= definite.len() + 8);
         assert_eq!(to_der(&marked[..marked.len() - 1]), Err(BerError));
+    }
+
+    #[test]
+    fn content_in_pieces_is_strings_and_nothing_else() {
+        let oid = |oid: &[u8]| der::write(der::OID, oid);
+        let with = |content: &[u8]| {
+            let info = der::write_all(der::SEQUENCE, &[&oid(crate::oid::DATA), content]);
+            let data = der::write_all(der::SEQUENCE, &[&[2, 1, 0], &info]);
+            let kind = oid(crate::oid::ENVELOPED_DATA);
+            der::write_all(der::SEQUENCE, &[&kind, &der::write(0xa0, &data)])
+        };
+        let read = |bytes: &[u8]| {
+            let mut reader = CmsReader::default();
+            let (mut input, mut content) = (bytes, Vec::new());
+            while let Some(event) = reader.event(&mut input)? {
+                if let CmsEvent::Content(more) = event {
+                    content.extend_from_slice(more);
+                }
+            }
+            Ok::<_, BerError>(content)
+        };
+        let pieces: &[u8] = &[0xa0, 9, 4, 1, b'a', 0x24, 4, 4, 2, b'b', b'c'];
+        assert_eq!(read(&with(pieces)), Ok(b"abc".to_vec()));
+        for tag in [0x02, 0x0c, 0x84] {
+            assert_eq!(read(&with(&[0xa0, 3, tag, 1, b'a'])), Err(BerError), "{tag}");
+        }
+        for tag in [0x30, 0x31, 0xa0] {
+            assert_eq!(read(&with(&[0xa0, 5, tag, 3, 4, 1, b'a'])), Err(BerError), "{tag}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod options;
 mod payload;
 mod policy;
 mod receive;
+mod received;
 mod send;
 mod signed_data;
 mod stage;
@@ -46,7 +47,8 @@ pub use mime::{
 };
 pub use options::{ReceiveError, ReceiveOptions};
 pub use policy::{LeastSecurity, Legacy, Protection};
-pub use receive::{Received, Receiver};
+pub use receive::Receiver;
+pub use received::Received;
 pub use send::{
     Compression, Finish, Measure, Outgoing, SendError, SendPlan, SendRandom, SentMic, Signing,
 };

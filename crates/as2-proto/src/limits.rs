@@ -25,6 +25,9 @@ pub const HEADER_FIELDS: usize = 256;
 /// Layers inside each other: encryption, compression before and after signing, and the signature.
 pub const LAYERS: usize = 6;
 
+/// Compressed layers inside each other.
+pub const COMPRESSIONS: usize = 2;
+
 /// Characters of a boundary (RFC 2046 §5.1.1).
 pub const BOUNDARY_CHARACTERS: usize = 70;
 

@@ -47,12 +47,13 @@ pub struct Receipt<'a> {
 impl Receipt<'_> {
     /// Writes it. Boundaries must not occur in it: they are random.
     pub fn document(&self, boundary: &str) -> Document {
-        let mut fields = format!("Reporting-UA: {}\r\n", self.reporting_ua);
+        let mut fields = format!("Reporting-UA: {}\r\n", on_a_line(self.reporting_ua));
         let name = self.recipient;
         fields.push_str(&format!("Original-Recipient: rfc822; {name}\r\n"));
         fields.push_str(&format!("Final-Recipient: rfc822; {name}\r\n"));
-        if !self.original_message_id.is_empty() {
-            fields.push_str(&format!("Original-Message-ID: {}\r\n", self.original_message_id));
+        let id = on_a_line(self.original_message_id);
+        if !id.is_empty() {
+            fields.push_str(&format!("Original-Message-ID: {id}\r\n"));
         }
         let disposition = self.disposition.text();
         fields.push_str(&format!(
@@ -73,6 +74,11 @@ impl Receipt<'_> {
         );
         Document { content_type, body: body.into_bytes() }
     }
+}
+
+/// Without what would end the line: a partner must not write fields of our receipts.
+fn on_a_line(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).collect()
 }
 
 /// Puts a document into `multipart/signed` with its signature.

@@ -36,6 +36,7 @@ impl Payload {
             digests.update(raw);
         }
         context.facts.payload = Some(headers);
+        context.facts.is_unsigned = !around.signature;
         let binary = encoding == TransferEncoding::Binary;
         let encoding = match encoding {
             TransferEncoding::Base64 => Encoding::Base64(Base64Decoder::default()),

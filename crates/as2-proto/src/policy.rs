@@ -2,7 +2,7 @@
 
 use entrepot_crypto::{ContentCipher, DigestAlgorithm, SignatureScheme};
 
-use crate::receive::Received;
+use crate::received::Received;
 
 /// Whether a protection may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -52,10 +52,13 @@ impl Default for LeastSecurity {
 }
 
 impl LeastSecurity {
-    /// Whether a message has what was agreed.
+    /// Whether a message has what was agreed. See [`Receiver::outcome_under`], which asks it at the
+    /// right moment.
+    ///
+    /// [`Receiver::outcome_under`]: crate::Receiver::outcome_under
     pub fn admits(&self, received: &Received) -> bool {
         let signed = match &received.signature {
-            None => self.signature == Protection::Optional,
+            None => self.admits_unsigned(),
             Some(signature) => {
                 let rsa = !matches!(signature.scheme, SignatureScheme::Ecdsa);
                 let long_enough = !rsa || signature.certificate.key.bits() >= self.rsa_bits;
@@ -64,9 +67,16 @@ impl LeastSecurity {
         };
         let encrypted = match received.cipher {
             None => self.encryption == Protection::Optional,
-            Some(ContentCipher::TripleDesCbc) => self.triple_des == Legacy::Accepted,
-            Some(_) => true,
+            Some(cipher) => self.admits_cipher(cipher),
         };
         signed && encrypted
+    }
+
+    pub(crate) fn admits_unsigned(&self) -> bool {
+        self.signature == Protection::Optional
+    }
+
+    pub(crate) fn admits_cipher(&self, cipher: ContentCipher) -> bool {
+        cipher != ContentCipher::TripleDesCbc || self.triple_des == Legacy::Accepted
     }
 }

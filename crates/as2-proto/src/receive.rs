@@ -1,41 +1,13 @@
 //! A message that is received: its body is fed as it comes, the payload is taken as it gets free,
 //! and at the end it is known whether it may be used.
 
-use entrepot_crypto::{ContentCipher, DigestAlgorithm};
-
+use crate::disposition::Disposition;
 use crate::entity::{body, entity};
-use crate::mic::{LineEnds, Mic};
 use crate::mime::Headers;
 use crate::options::{ReceiveError, ReceiveOptions};
-use crate::signed_data::VerifiedSignature;
+use crate::policy::LeastSecurity;
+use crate::received::Received;
 use crate::stage::{Around, Context, Facts, Stage};
-
-/// A message whose every layer was right.
-#[derive(Debug)]
-pub struct Received {
-    /// What it was encrypted with, if it was.
-    pub cipher: Option<ContentCipher>,
-    /// Whether any layer was compressed.
-    pub compressed: bool,
-    /// The partner's signature, if it has one.
-    pub signature: Option<VerifiedSignature>,
-    /// The header of the payload; of a plain message that of HTTP.
-    pub payload: Headers,
-    /// Bytes of the payload.
-    pub payload_bytes: u64,
-    unsigned: crate::mic::Finished,
-}
-
-impl Received {
-    /// The message integrity check (RFC 4130 §7.3.1): of a signed message over what was signed, by
-    /// the digest of the signature; else by the digest asked for.
-    pub fn mic(&self, asked: DigestAlgorithm) -> Option<Mic> {
-        match &self.signature {
-            Some(signature) => Some(signature.mic.clone()),
-            None => self.unsigned.of(asked, LineEnds::AsReceived).cloned(),
-        }
-    }
-}
 
 /// Receives one message.
 pub struct Receiver {
@@ -99,6 +71,26 @@ impl Receiver {
             self.failure = Some(error);
             self.root = None;
             self.context.output.clear();
+        }
+    }
+
+    /// What came of it under what was agreed with the partner, or what the receipt says of it.
+    ///
+    /// Prefer it to [`Receiver::outcome`] and [`LeastSecurity::admits`]: by these a message that is
+    /// not signed has another answer where it ends with padding than where it does not, and
+    /// whoever asks often enough reads what others have encrypted. Here the answer is the same.
+    pub fn outcome_under(self, least: &LeastSecurity) -> Result<Received, Disposition> {
+        let facts = &self.context.facts;
+        let weak = facts.cipher.is_some_and(|cipher| !least.admits_cipher(cipher));
+        let unsigned = facts.is_unsigned && !least.admits_unsigned();
+        if weak || unsigned {
+            return Err(Disposition::InsufficientMessageSecurity);
+        }
+        let received = self.outcome().map_err(ReceiveError::disposition)?;
+        if least.admits(&received) {
+            Ok(received)
+        } else {
+            Err(Disposition::InsufficientMessageSecurity)
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     /// The header of the payload; of a plain message that of HTTP.
     pub(crate) payload: Option<Headers>,
     pub(crate) payload_bytes: u64,
+    /// The payload was reached, and no signature is around it.
+    pub(crate) is_unsigned: bool,
     /// Digests of content that no signature covers.
     pub(crate) unsigned: Finished,
 }
@@ -40,6 +42,7 @@ pub(crate) struct Around {
     pub(crate) encryption: bool,
     pub(crate) signature: bool,
     pub(crate) layers: usize,
+    pub(crate) compressions: usize,
 }
 
 impl Around {

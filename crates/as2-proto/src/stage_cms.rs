@@ -7,7 +7,7 @@ use crate::cms::{CmsEvent, CmsHead, CmsKind, CmsReader};
 use crate::envelope::{self, Opened, Tag};
 use crate::limits;
 use crate::oid;
-use crate::options::ReceiveError;
+use crate::options::{ReceiveError, ReceiveOptions};
 use crate::stage::{Around, Context, Layer, Stage, Step, first};
 
 /// Inflated bytes before the ratio to compressed ones is looked at.
@@ -23,6 +23,22 @@ pub(crate) struct CmsStage {
     /// Why the content counts for nothing. It is read to the end all the same, so that neither time
     /// nor the moment of the answer tells where it went wrong.
     failed: Option<ReceiveError>,
+    told: Told,
+}
+
+/// What a peer may learn of what went wrong inside.
+///
+/// Whoever changes encrypted bytes must not see from the answer whether the last block happened to
+/// end with padding (Vaudenay's attack): what is wrong has to have the same name with padding and
+/// without. A tag proves that nothing was changed, so that behind one all may be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Everything: nothing is encrypted, or a tag follows.
+    All,
+    /// More content comes, and so the padding has not been looked at.
+    BeforePadding,
+    /// The padding was right.
+    BehindPadding,
 }
 
 enum Content {
@@ -59,6 +75,7 @@ impl CmsStage {
             next: None,
             opened: false,
             failed: None,
+            told: Told::All,
         }
     }
 
@@ -81,9 +98,15 @@ impl CmsStage {
 
     fn head(&mut self, head: &CmsHead, context: &mut Context) -> Result<(), ReceiveError> {
         if head.kind == CmsKind::Compressed {
+            // One before and one after signing.
+            let compressions = self.around.compressions + 1;
+            if compressions > limits::COMPRESSIONS {
+                return Err(ReceiveError::UnsupportedFormat);
+            }
             self.content = Content::Compressed(Box::new(compressed(head)?));
             context.facts.compressed = true;
-            self.next = Some(Box::new((context.entity)(self.around)));
+            let around = Around { compressions, ..self.around };
+            self.next = Some(Box::new((context.entity)(around)));
             return Ok(());
         }
         // One encryption, and the outermost: a signature has to be inside it.
@@ -93,6 +116,7 @@ impl CmsStage {
         let options = &context.options;
         match envelope::open(head, &options.keys, &options.substitute_key) {
             Ok(Opened { cipher, decryptor, tag }) => {
+                self.told = if cipher.is_gcm() { Told::All } else { Told::BeforePadding };
                 context.facts.cipher = Some(cipher);
                 let held = Vec::new();
                 self.content = Content::Encrypted(Box::new(Encrypted { decryptor, tag, held }));
@@ -120,7 +144,7 @@ impl CmsStage {
             }
             Content::Compressed(inflater) => {
                 let mut plain = Vec::new();
-                let result = inflater.update(bytes, context.options.max_inflate_ratio, &mut plain);
+                let result = inflater.update(bytes, &context.options, &mut plain);
                 result.or(Err(ReceiveError::Decompression))?;
                 self.forward(&plain, context)
             }
@@ -136,10 +160,15 @@ impl CmsStage {
     }
 
     fn fail(&mut self, error: ReceiveError) {
-        // What lies encrypted and cannot be read was not decrypted rightly, for all a peer learns.
-        let told = match error {
-            ReceiveError::Malformed | ReceiveError::UnsupportedFormat => ReceiveError::Decryption,
-            other => other,
+        use ReceiveError::{Authentication, Decompression, Decryption, Integrity, TooLarge};
+        let told = match (error, self.told) {
+            // What is signed was there to its last byte, and nothing behind it.
+            (Authentication | Integrity, Told::All | Told::BehindPadding) => error,
+            (TooLarge, Told::All | Told::BeforePadding) => error,
+            (Decompression, Told::All) => error,
+            // What lies encrypted and cannot be read was not decrypted rightly, for all a peer
+            // learns.
+            _ => Decryption,
         };
         self.failed.get_or_insert(told);
         self.next = None;
@@ -153,7 +182,8 @@ impl CmsStage {
             Content::Compressed(inflater) if !inflater.ended => Err(ReceiveError::Decompression),
             Content::Compressed(_) => {
                 self.content = Content::Done;
-                self.next.as_mut().map_or(Ok(()), |next| next.end(context))
+                let ended = self.next.as_mut().map_or(Ok(()), |next| next.end(context));
+                self.contain(ended)
             }
             Content::Sealed => Ok(()),
             Content::Unknown | Content::Done => Err(self.malformed()),
@@ -177,8 +207,13 @@ impl CmsStage {
         let Encrypted { decryptor, held, .. } = *encrypted;
         let mut plain = Vec::new();
         let good = decryptor.finish(tag.unwrap_or(&held), &mut plain).is_ok();
+        match (good, self.told) {
+            (false, Told::All) => self.failed = Some(ReceiveError::Decryption),
+            (false, _) => _ = self.failed.get_or_insert(ReceiveError::Decryption),
+            (true, Told::All) => {}
+            (true, _) => self.told = Told::BehindPadding,
+        }
         if !good {
-            self.failed = Some(ReceiveError::Decryption);
             self.next = None;
         }
         if let Some(next) = &mut self.next {
@@ -197,7 +232,12 @@ impl Layer for CmsStage {
         };
         let piece = first(bytes, most);
         if self.reader.is_finished() {
-            // Line ends behind the structure, say.
+            // Line ends behind the structure, say. Inside of encryption anything else could be
+            // blocks that were put there to learn whether they end with padding.
+            let blank = piece.iter().all(u8::is_ascii_whitespace);
+            if self.around.encryption && !blank {
+                return Err(ReceiveError::Malformed);
+            }
             return Ok(Step::took(piece.len()));
         }
         let mut rest = piece;
@@ -235,11 +275,17 @@ impl Layer for CmsStage {
         self.next.as_deref_mut()
     }
 
-    /// Keeps what went wrong inside of encryption for the end.
+    /// Keeps what went wrong inside of encryption for the end, and what is wrong with a signature
+    /// until all that follows was seen.
     fn contain(&mut self, result: Result<(), ReceiveError>) -> Result<(), ReceiveError> {
         match result {
             Err(error) if self.opened => {
                 self.fail(error);
+                Ok(())
+            }
+            Err(error @ (ReceiveError::Authentication | ReceiveError::Integrity)) => {
+                self.failed.get_or_insert(error);
+                self.next = None;
                 Ok(())
             }
             other => other,
@@ -280,7 +326,14 @@ fn compressed(head: &CmsHead) -> Result<Inflater, ReceiveError> {
 struct Refused;
 
 impl Inflater {
-    fn update(&mut self, bytes: &[u8], ratio: u64, plain: &mut Vec<u8>) -> Result<(), Refused> {
+    fn update(
+        &mut self,
+        bytes: &[u8],
+        options: &ReceiveOptions,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        // What is no payload is counted too: it takes time to pass over it.
+        let most = options.max_payload_bytes.saturating_mul(2).saturating_add(RATIO_FREE_BYTES);
         let mut rest = bytes;
         loop {
             let (consumed, made) = (self.inflate.total_in(), plain.len());
@@ -292,7 +345,8 @@ impl Inflater {
             self.compressed += taken as u64;
             self.inflated += (plain.len() - made) as u64;
             let many = self.inflated > RATIO_FREE_BYTES;
-            if many && self.inflated / self.compressed.max(1) > ratio {
+            let ratio = self.inflated / self.compressed.max(1);
+            if many && ratio > options.max_inflate_ratio || self.inflated > most {
                 return Err(Refused);
             }
             if status == Status::StreamEnd {

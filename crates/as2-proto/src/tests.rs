@@ -1,6 +1,7 @@
 //! Messages both ways: what is sent is received, in every form and cut, and what was changed is
 //! refused with the right disposition.
 
+mod oracle;
 mod receipts;
 mod refused;
 

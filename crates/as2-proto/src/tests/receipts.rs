@@ -101,3 +101,15 @@ fn a_receipt_may_come_base64_encoded() {
     let read = read_receipt(&headers_of("multipart/report; boundary=b"), body.as_bytes(), &[]);
     assert_eq!(read.unwrap().original_message_id.as_deref(), Some("<2@y>"));
 }
+
+#[test]
+fn an_id_cannot_write_fields_of_the_receipt() {
+    let name = As2Name::new("Company").unwrap();
+    let mic = Mic { algorithm: DigestAlgorithm::Sha256, digest: vec![7; 32] };
+    let id = "<1@x>\r\nDisposition: a/b; failed\r\n\r\n--b";
+    let made = Receipt { original_message_id: id, ..receipt(&name, &mic) };
+    let document = made.document("b");
+    let read = read_receipt(&headers(&document), &document.body, &[]).unwrap();
+    assert_eq!(read.outcome, Outcome::Processed);
+    assert_eq!(read.original_message_id.as_deref(), Some("<1@x>Disposition: a/b; failed--b"));
+}

@@ -168,11 +168,26 @@ fn bombs_and_damaged_compression_are_refused() {
 }
 
 #[test]
+fn bombs_that_are_no_payload_are_refused() {
+    // 40 MiB before the first boundary, which nobody looks at.
+    let preamble = vec![b' '; 40 << 20];
+    let bomb = SendPlan {
+        content_type: "multipart/signed; boundary=b".to_owned(),
+        file_name: None,
+        compression: Compression::BeforeSigning,
+        ..plan(&preamble)
+    };
+    let sent = send(&bomb, &preamble);
+    assert!(sent.body.len() < 1 << 20);
+    let small = ReceiveOptions { max_payload_bytes: 1 << 20, ..options() };
+    assert_eq!(outcome(&sent.headers, &sent.body, small), ReceiveError::Decompression);
+}
+
+#[test]
 fn layers_have_an_end() {
     let mut content = b"x".to_vec();
     let mut kind = "text/plain".to_owned();
-    let mut last = None;
-    for _ in 0..limits::LAYERS + 1 {
+    for layer in 1..limits::COMPRESSIONS + 3 {
         let plan = SendPlan {
             content_type: kind.clone(),
             file_name: None,
@@ -180,12 +195,12 @@ fn layers_have_an_end() {
             ..plan(&content)
         };
         let sent = send(&plan, &content);
+        let error = receive(&sent.headers, &sent.body, 100, options()).result.err();
+        let many = (layer > limits::COMPRESSIONS).then_some(ReceiveError::UnsupportedFormat);
+        assert_eq!(error, many, "{layer}");
         kind = sent.headers.value("content-type").unwrap().to_owned();
-        content = sent.body.clone();
-        last = Some(sent);
+        content = sent.body;
     }
-    let sent = last.unwrap();
-    assert_eq!(outcome(&sent.headers, &sent.body, options()), ReceiveError::UnsupportedFormat);
 }
 
 #[test]
