@@ -295,23 +295,56 @@ pub(crate) struct Base64Decoder {
     ended: bool,
 }
 
+fn is_digit(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/')
+}
+
 impl Base64Decoder {
     pub(crate) fn update(&mut self, text: &[u8], output: &mut Vec<u8>) -> Result<(), MimeError> {
+        if self.ended || !self.take_lines(text) {
+            self.take_digits(text)?;
+        }
+        let (held, before) = (self.digits.len(), output.len());
+        let whole = self.digits.get(..held / 4 * 4).unwrap_or_default();
+        let mut decoded = LENIENT.decode_vec(whole, output);
+        if decoded.is_err() {
+            // What is no digit, and no line end either, is passed over as well.
+            output.truncate(before);
+            self.digits.retain(is_digit);
+            let whole = self.digits.get(..self.digits.len() / 4 * 4).unwrap_or_default();
+            decoded = LENIENT.decode_vec(whole, output);
+        }
+        decoded.or(Err(MimeError))?;
+        self.digits.drain(..self.digits.len() / 4 * 4);
+        Ok(())
+    }
+
+    /// Takes lines as they are, which is fast; `false` where padding is among them. Whether all
+    /// bytes are digits shows when they are decoded, but for the last ones.
+    fn take_lines(&mut self, text: &[u8]) -> bool {
+        if memchr::memchr(b'=', text).is_some() {
+            return false;
+        }
+        let mut start = 0;
+        for end in memchr::memchr2_iter(b'\r', b'\n', text).chain([text.len()]) {
+            self.digits.extend_from_slice(text.get(start..end).unwrap_or_default());
+            start = end + 1;
+        }
+        let rest = self.digits.split_off(self.digits.len() / 4 * 4);
+        self.digits.extend(rest.into_iter().filter(is_digit));
+        true
+    }
+
+    fn take_digits(&mut self, text: &[u8]) -> Result<(), MimeError> {
         for byte in text {
             match byte {
                 b'=' => self.ended = true,
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' if !self.ended => {
-                    self.digits.push(*byte);
-                }
                 // Digits behind the padding belong to no form of base64.
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => return Err(MimeError),
+                digit if is_digit(digit) && self.ended => return Err(MimeError),
+                digit if is_digit(digit) => self.digits.push(*digit),
                 _ => {}
             }
         }
-        let whole = self.digits.len() / 4 * 4;
-        let rest = self.digits.split_off(whole);
-        LENIENT.decode_vec(&self.digits, output).or(Err(MimeError))?;
-        self.digits = rest;
         Ok(())
     }
 
@@ -413,6 +446,15 @@ mod tests {
             assert_eq!(output, b"ABCDEFG");
         }
         assert_eq!(base64_decoded(b"QUI").unwrap(), b"AB");
+        // Other characters anywhere, at every cut.
+        let text = b" Q\tU*JDREVGR0hJSktM.QU JD\x00REVG-";
+        for piece in 1..text.len() {
+            let mut decoder = Base64Decoder::default();
+            let mut output = Vec::new();
+            text.chunks(piece).for_each(|piece| decoder.update(piece, &mut output).unwrap());
+            decoder.finish(&mut output).unwrap();
+            assert_eq!(output, b"ABCDEFGHIJKLABCDEF", "{piece}");
+        }
         assert_eq!(base64_decoded(b"QUI=QQ=="), Err(MimeError));
         let text = b"a=3Db=\r\nc=\nd=zz=C3=BC=";
         for piece in 1..text.len() {
