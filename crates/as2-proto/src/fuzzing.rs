@@ -9,7 +9,7 @@ use crate::headers::{As2Headers, ReceiptOptions};
 use crate::mdn::read_receipt;
 use crate::mic::Finished;
 use crate::mime::Headers;
-use crate::options::ReceiveOptions;
+use crate::options::{ReceiveError, ReceiveOptions};
 use crate::receive::Receiver;
 use crate::signed_data;
 
@@ -44,9 +44,8 @@ fn split(bytes: &[u8]) -> Option<(Headers, &[u8])> {
     Some((Headers::parse(head).ok()?, body))
 }
 
-fn message(bytes: &[u8], piece: usize) {
-    let Some((headers, body)) = split(bytes) else { return };
-    let options = ReceiveOptions {
+fn options() -> ReceiveOptions {
+    ReceiveOptions {
         keys: Vec::new(),
         trusted: Vec::new(),
         substitute_key: Zeroizing::new([0; 32]),
@@ -54,25 +53,43 @@ fn message(bytes: &[u8], piece: usize) {
         other_digests: vec![DigestAlgorithm::Sha1],
         max_payload_bytes: 1 << 20,
         max_inflate_ratio: 100,
-    };
-    let mut receiver = Receiver::new(&headers, options);
-    let mut total = 0;
+    }
+}
+
+/// A message, and the same bytes as if they had been decrypted.
+fn message(bytes: &[u8], piece: usize) {
+    if let Some((headers, body)) = split(bytes) {
+        let receiver = || Receiver::new(&headers, options());
+        alike(receiver, body, piece);
+    }
+    alike(|| Receiver::inside_encryption(options()), bytes, piece);
+}
+
+/// That the pieces in which bytes come change nothing.
+fn alike(receiver: impl Fn() -> Receiver, body: &[u8], piece: usize) {
+    let pieces = received(receiver(), body, piece);
+    assert_eq!(pieces, received(receiver(), body, body.len().max(1)));
+}
+
+/// The payload, or what was wrong.
+fn received(mut receiver: Receiver, body: &[u8], piece: usize) -> Result<Vec<u8>, ReceiveError> {
+    let mut payload = Vec::new();
     for piece in body.chunks(piece) {
         receiver.receive(piece);
         while let Some(output) = receiver.output() {
-            total += output.len();
+            payload.extend(output);
         }
     }
     receiver.end();
     while let Some(output) = receiver.output() {
-        total += output.len();
+        payload.extend(output);
     }
-    if let Ok(received) = receiver.outcome() {
-        assert_eq!(received.payload_bytes, total as u64);
-        // Nobody is trusted, so that no signature holds.
-        assert!(received.signature.is_none());
-        let _ = received.payload.file_name();
-    }
+    let received = receiver.outcome()?;
+    assert_eq!(received.payload_bytes, payload.len() as u64);
+    // Nobody is trusted, so that no signature holds.
+    assert!(received.signature.is_none());
+    let _ = received.payload.file_name();
+    Ok(payload)
 }
 
 fn headers(bytes: &[u8]) {

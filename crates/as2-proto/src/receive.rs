@@ -28,6 +28,14 @@ impl Receiver {
         }
     }
 
+    /// An entity as it is inside of encryption, header first.
+    pub(crate) fn inside_encryption(options: ReceiveOptions) -> Self {
+        let (output, facts) = (Vec::new(), Facts::default());
+        let context = Context { options, output, facts, entity };
+        let around = Around { encryption: true, layers: 1, ..Around::default() };
+        Receiver { context, root: Some(entity(around)), failure: None }
+    }
+
     /// The next bytes of the body. Call [`Receiver::output`] until it has none before more.
     pub fn receive(&mut self, bytes: &[u8]) {
         let Some(root) = &mut self.root else { return };

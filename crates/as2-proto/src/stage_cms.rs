@@ -275,15 +275,16 @@ impl Layer for CmsStage {
         self.next.as_deref_mut()
     }
 
-    /// Keeps what went wrong inside of encryption for the end, and what is wrong with a signature
-    /// until all that follows was seen.
+    /// Keeps what went wrong inside for the end: of encryption until padding or tag was checked, of
+    /// compression until it turned out to be whole, as what it is not may look like anything. Only
+    /// what is too large already is so at once.
     fn contain(&mut self, result: Result<(), ReceiveError>) -> Result<(), ReceiveError> {
         match result {
             Err(error) if self.opened => {
                 self.fail(error);
                 Ok(())
             }
-            Err(error @ (ReceiveError::Authentication | ReceiveError::Integrity)) => {
+            Err(error) if error != ReceiveError::TooLarge => {
                 self.failed.get_or_insert(error);
                 self.next = None;
                 Ok(())

@@ -204,6 +204,35 @@ fn layers_have_an_end() {
 }
 
 #[test]
+fn what_is_wrong_is_so_in_whatever_pieces_it_comes() {
+    use Compression::{AfterSigning, BeforeSigning, None as Plain};
+    let payload = payload(1000);
+    let gcm = envelope(ContentCipher::Aes256Gcm);
+    let triple_des = envelope(ContentCipher::TripleDesCbc);
+    for compression in [Plain, BeforeSigning, AfterSigning] {
+        for envelope in [None, envelope(ContentCipher::Aes128Cbc), triple_des.clone(), gcm.clone()]
+        {
+            let sent = send(&SendPlan { compression, envelope, ..both(&payload) }, &payload);
+            let length = sent.body.len();
+            let mut errors = 0;
+            for step in 0..60 {
+                // Everywhere, and every byte of the end.
+                let at = if step < 40 { length * step / 40 } else { length - 60 + step };
+                let mut body = sent.body.clone();
+                body[at] ^= 0x11;
+                let result = |piece| receive(&sent.headers, &body, piece, options()).result.err();
+                let whole = result(length);
+                errors += usize::from(whole.is_some());
+                for piece in [1, 61, 1000] {
+                    assert_eq!(result(piece), whole, "{compression:?} {at} {piece}");
+                }
+            }
+            assert!(errors > 30, "{errors}");
+        }
+    }
+}
+
+#[test]
 fn policies_admit_what_was_agreed() {
     let payload = payload(100);
     let arrives = |plan: &SendPlan| {
