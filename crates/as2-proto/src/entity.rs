@@ -103,8 +103,9 @@ impl Layer for Base64 {
     fn step(&mut self, bytes: &[u8], context: &mut Context) -> Result<Step, ReceiveError> {
         let piece = first(bytes, limits::STEP);
         let mut decoded = Vec::with_capacity(piece.len());
-        self.decoder.update(piece, &mut decoded).or(Err(ReceiveError::Decryption))?;
+        let updated = self.decoder.update(piece, &mut decoded);
         self.next.push(&decoded, context)?;
+        updated.or(Err(ReceiveError::Decryption))?;
         Ok(Step::took(piece.len()))
     }
 

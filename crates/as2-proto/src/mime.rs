@@ -300,10 +300,10 @@ fn is_digit(byte: &u8) -> bool {
 }
 
 impl Base64Decoder {
+    /// Appends what the next piece is; where it has an error, what is before that.
     pub(crate) fn update(&mut self, text: &[u8], output: &mut Vec<u8>) -> Result<(), MimeError> {
-        if self.ended || !self.take_lines(text) {
-            self.take_digits(text)?;
-        }
+        let taken =
+            if self.ended || !self.take_lines(text) { self.take_digits(text) } else { Ok(()) };
         let (held, before) = (self.digits.len(), output.len());
         let whole = self.digits.get(..held / 4 * 4).unwrap_or_default();
         let mut decoded = LENIENT.decode_vec(whole, output);
@@ -316,7 +316,7 @@ impl Base64Decoder {
         }
         decoded.or(Err(MimeError))?;
         self.digits.drain(..self.digits.len() / 4 * 4);
-        Ok(())
+        taken
     }
 
     /// Takes lines as they are, which is fast; `false` where padding is among them. Whether all

@@ -56,14 +56,14 @@ impl Layer for Payload {
             digests.update(bytes);
         }
         let before = context.output.len();
+        let mut decoded = Ok(());
         match &mut self.encoding {
             Encoding::None => context.output.extend_from_slice(bytes),
-            Encoding::Base64(decoder) => {
-                decoder.update(bytes, &mut context.output).or(Err(ReceiveError::Malformed))?
-            }
+            Encoding::Base64(decoder) => decoded = decoder.update(bytes, &mut context.output),
             Encoding::QuotedPrintable(decoder) => decoder.update(bytes, &mut context.output),
         }
         count(context, before)?;
+        decoded.or(Err(ReceiveError::Malformed))?;
         Ok(Step::took(bytes.len()))
     }
 

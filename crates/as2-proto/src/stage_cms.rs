@@ -236,7 +236,7 @@ impl Layer for CmsStage {
             // blocks that were put there to learn whether they end with padding.
             let blank = piece.iter().all(u8::is_ascii_whitespace);
             if self.around.encryption && !blank {
-                return Err(ReceiveError::Malformed);
+                return Err(ReceiveError::Decryption);
             }
             return Ok(Step::took(piece.len()));
         }

@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// What each choice of the fuzz function begins with: see there.
 const STRUCTURES: u8 = 0;
 const MESSAGE: u8 = 1;
@@ -43,7 +46,9 @@ fn corpus() -> PathBuf {
 
 fn seeds() -> Vec<Vec<u8>> {
     let with = |choice: u8, bytes: &[u8]| [&[choice], bytes].concat();
-    let enveloped = "Content-Type: application/pkcs7-mime\n\n".as_bytes();
+    let kind = "Content-Type: application/pkcs7-mime\n\n";
+    let enveloped = kind.as_bytes();
+    let digits = STANDARD.encode(COMPRESSED);
     vec![
         with(STRUCTURES, COMPRESSED),
         with(STRUCTURES, &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]),
@@ -55,6 +60,8 @@ fn seeds() -> Vec<Vec<u8>> {
         with(HEADERS, PAPER.as_bytes()),
         with(RECEIPT, REPORT.as_bytes()),
         with(RECEIPT, SIGNED.as_bytes()),
+        // Digits behind the padding, and something behind the structure.
+        with(MESSAGE + 4 * 10, format!("{kind}{digits}\r\nMTIz=QUJD").as_bytes()),
     ]
 }
 
