@@ -64,7 +64,7 @@ const S: [[u8; 64]; 8] = [
 const TERNARY: [(u64, usize); 8] =
     [(5203, 31), (3502, 30), (10718, 29), (623, 20), (1989, 31), (40, 32), (356, 30), (1429, 30)];
 const BINARY: [(u64, usize); 8] =
-    [(100506, 68), (267, 57), (1266, 63), (687, 48), (27, 66), (491, 63), (1455, 62), (332, 62)];
+    [(100506, 68), (401661, 56), (1266, 63), (687, 48), (27, 66), (491, 63), (1455, 62), (332, 62)];
 
 /// The truth table of an output of a box, its bit x for the input x; output 0 is the highest bit.
 fn table(of_box: usize, output: usize) -> u64 {

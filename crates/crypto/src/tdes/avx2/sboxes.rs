@@ -53,40 +53,40 @@ pub(super) fn s1(b: [V; 6]) -> [V; 4] {
 #[inline]
 pub(super) fn s2(b: [V; 6]) -> [V; 4] {
     let [b0, b1, b2, b3, b4, b5] = b;
-    let n0 = xor(b0, b4);
-    let n1 = xor(n0, b1);
-    let n3 = and_not(b1, and_not(b0, n0));
-    let n4 = and_not(b3, n3);
-    let n5 = xor(n1, n4);
-    let n7 = xor(n5, and(b2, n3));
-    let n8 = xor(n0, n7);
-    let n9 = xor(n8, b3);
-    let n13 = xor(n9, or(b2, xor(and(b3, b4), b1)));
-    let n15 = xor(n7, and_not(b5, n13));
-    let n16 = and_not(n1, n9);
-    let n17 = xor(n16, n7);
-    let n18 = and_not(n7, n4);
-    let n19 = xor(n18, b2);
-    let n20 = and_not(b4, n19);
-    let n21 = xor(n17, n20);
-    let n22 = or(n16, n13);
-    let n25 = xor(n22, and_not(and(n19, n3), b3));
-    let n27 = xor(and(n20, n22), b0);
-    let n30 = and_not(xor(n25, and_not(b4, n27)), b5);
-    let n31 = xor(n21, n30);
-    let n32 = xor(n19, b5);
-    let n36 = xor(n32, and_not(b1, xor(and(n8, b5), b3)));
-    let n37 = xor(n18, n1);
-    let n41 = xor(n37, and(b5, xor(or(n3, n21), n37)));
-    let n42 = and(b0, n41);
-    let n43 = xor(n36, n42);
-    let n45 = xor(and_not(n15, n30), n43);
-    let n47 = or(b2, and_not(n27, n43));
-    let n48 = xor(n45, n47);
-    let n50 = xor(and(n17, n3), n13);
-    let n53 = and_not(xor(and_not(n47, n16), n42), b5);
-    let n56 = xor(n48, or(b4, xor(n50, n53)));
-    [n43, n15, n56, n31]
+    let n0 = or(b1, b3);
+    let n1 = xor(n0, b0);
+    let n3 = xor(n1, and(b2, b1));
+    let n4 = and(b1, b3);
+    let n5 = xor(n4, b2);
+    let n6 = and_not(b5, n5);
+    let n7 = xor(n3, n6);
+    let n9 = and_not(xor(n4, n3), n1);
+    let n13 = xor(n9, and(b5, xor(and_not(b3, b2), n9)));
+    let n15 = xor(n7, and_not(b4, n13));
+    let n16 = xor(n7, b5);
+    let n17 = and(b5, n1);
+    let n18 = and_not(n17, b0);
+    let n19 = xor(n16, n18);
+    let n20 = and(b5, n5);
+    let n22 = xor(n19, and_not(b1, n20));
+    let n23 = xor(n18, n5);
+    let n26 = xor(n23, and(b0, xor(b2, n6)));
+    let n27 = xor(n7, n20);
+    let n29 = and_not(b1, and_not(n27, n17));
+    let n30 = xor(n26, n29);
+    let n32 = xor(n22, and_not(n30, b4));
+    let n33 = xor(b5, n5);
+    let n35 = xor(n33, or(b0, n29));
+    let n36 = or(n27, n32);
+    let n38 = xor(and_not(n32, b3), n6);
+    let n40 = xor(n36, or(b1, n38));
+    let n42 = xor(n35, and_not(b4, n40));
+    let n44 = or(xor(n23, n19), n40);
+    let n48 = xor(n44, and_not(b2, xor(and_not(n16, n20), n0)));
+    let n50 = or(and(n5, n36), n38);
+    let n54 = and_not(b4, xor(n50, or(b0, or(b5, n30))));
+    let n55 = xor(n48, n54);
+    [n42, n15, n55, n32]
 }
 
 #[target_feature(enable = "avx2")]
