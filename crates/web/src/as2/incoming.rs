@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use entrepot_as2_proto::{
     As2Headers, ContentCipher, DigestAlgorithm, Disposition, Headers, LeastSecurity, Legacy,
-    OwnKey, Protection, ReceiveError, ReceiveOptions, Received, Receiver, is_message_id,
+    OwnKey, Protection, ReceiveOptions, Received, Receiver, is_message_id,
 };
 use entrepot_auth::{As2OwnKey, As2Partner, AuthError};
 use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection, As2Security};
@@ -55,23 +55,15 @@ impl Incoming {
         let message_id = self.names.message_id.as_deref().unwrap_or_default();
         let folder = &self.partner.target.folder;
         let mut file = PayloadFile::new(signed_in.vfs(), folder, message_id);
-        let received = match self.unwrap(&mut body, &mut file, now).await {
-            Ok(received) => received,
+        match self.unwrap(&mut body, &mut file, now).await {
+            Ok(Ok(received)) => self.publish(file, received, now).await,
+            Ok(Err(disposition)) => {
+                file.drop_all().await;
+                self.refuse(disposition, now).await
+            }
             Err(problem) => {
                 file.drop_all().await;
-                return Err(problem);
-            }
-        };
-        let least = least_security(self.partner.target.require);
-        match received {
-            Ok(received) if least.admits(&received) => self.publish(file, received, now).await,
-            Ok(_) => {
-                file.drop_all().await;
-                self.refuse(Disposition::InsufficientMessageSecurity, now).await
-            }
-            Err(error) => {
-                file.drop_all().await;
-                self.refuse(error.disposition(), now).await
+                Err(problem)
             }
         }
     }
@@ -121,7 +113,7 @@ impl Incoming {
         body: &mut UploadBody,
         file: &mut PayloadFile<'_>,
         now: Timestamp,
-    ) -> Result<Result<Received, ReceiveError>, Problem> {
+    ) -> Result<Result<Received, Disposition>, Problem> {
         let mut receiver = Receiver::new(&self.fields, self.options(now));
         while let Some(mut bytes) = body.next().await? {
             while !bytes.is_empty() {
@@ -132,7 +124,7 @@ impl Incoming {
         }
         receiver.end();
         write_out(&mut receiver, file).await?;
-        Ok(receiver.outcome())
+        Ok(receiver.outcome_under(&least_security(self.partner.target.require)))
     }
 
     fn options(&self, now: Timestamp) -> ReceiveOptions {
