@@ -1,7 +1,7 @@
 //! A terminal on a host, by the command line. The host is the other half of the protocol over a
 //! socket: a logo, a sign-on with a hidden field, and a menu.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -237,5 +237,51 @@ fn a_script_reads_screens_as_json_and_is_told_what_went_wrong() -> Result<()> {
     }
     let gone = terminal(&["127.0.0.1:1", "screen"], "")?;
     ensure!(gone.status.code() == Some(5), "{gone:?}");
+    Ok(())
+}
+
+/// A logo, and a menu that ENTER brings.
+const TRACE: &str = "\
+< 0x0   fffd18fffa1801fff0fffd19fffb19fffd00fffb00
+> 0x0   fffb18fffa180049424d2d333237382d322d45fff0fffb19fffd19fffb00fffd00
+< 0x0   f5c21d60d3d6c7d6ffef
+> 0x0   7d4040ffef
+< 0x0   f5c21d60d4c5d5e4ffef
+";
+
+#[test]
+fn a_trace_is_played_under_tls_to_a_terminal() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let trace = folder.path().join("session.trc");
+    std::fs::write(&trace, TRACE)?;
+    let mut command = Command::new(program());
+    command.args(["host", "play", "--tls", "--lag", "1"]).arg(&trace).stdout(Stdio::piped());
+    let mut player = command.spawn()?;
+    let mut told = BufReader::new(player.stdout.take().context("no output")?);
+    let mut lines = (&mut told).lines();
+    let mut after = |begin: &str| -> Result<String> {
+        loop {
+            let line = lines.next().context("the player has ended")??;
+            if let Some(rest) = line.strip_prefix(begin) {
+                return Ok(rest.to_owned());
+            }
+        }
+    };
+    let pin = after("certificate: SHA-256 ")?;
+    let address = format!("tls://{}", after("listening on ")?);
+    let steps = [address.as_str(), "--pin", &pin, "wait LOGO", "key ENTER", "wait MENU", "screen"];
+    let done = terminal(&steps, "")?;
+    let shown = String::from_utf8(done.stdout)?;
+    ensure!(done.status.success() && shown.contains("MENU"), "{shown}");
+    let pid = rustix::process::Pid::from_child(&player);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+    ensure!(player.wait()?.success());
+    let mut rest = String::new();
+    told.read_to_string(&mut rest)?;
+    ensure!(rest.contains("1 clients") && rest.contains("1 keys answered"), "{rest}");
+    std::fs::write(&trace, "no trace")?;
+    let refused = Command::new(program()).args(["host", "play"]).arg(&trace).output()?;
+    ensure!(refused.status.code() == Some(4), "{refused:?}");
+    ensure!(String::from_utf8(refused.stderr)?.contains("EP1304"));
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(crate) use bench::{
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
-pub(crate) use host::{HostCommand, HostTerminalArgs};
+pub(crate) use host::{HostCommand, HostPlayArgs, HostTerminalArgs, MatchWord, NoMatchWord};
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
@@ -181,7 +181,7 @@ pub(crate) enum Command {
     Put(PutArgs),
     /// Fetch files from any SFTP, FTP or FTPS server.
     Get(GetArgs),
-    /// Work at a terminal of a mainframe host (TN3270).
+    /// Work at a terminal of a mainframe host (TN3270), or stand for a host.
     #[command(subcommand)]
     Host(HostCommand),
     /// Measure a server.

@@ -617,7 +617,7 @@ fn reload_on_signals(reload: Arc<Reload>, asked: CancellationToken) -> Option<Jo
 
 /// Asks for the end at SIGTERM and SIGINT. It listens when this returns: whoever sees that the node
 /// is ready may stop it in good order.
-fn stop_on_signals(asked: CancellationToken) -> Option<JoinHandle<()>> {
+pub(crate) fn stop_on_signals(asked: CancellationToken) -> Option<JoinHandle<()>> {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

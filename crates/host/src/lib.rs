@@ -4,12 +4,13 @@
 //! The terminal itself (telnet, TN3270E, the data stream, the keyboard) is `tn3270-proto`, which
 //! does no IO. This crate connects it over `net`, with TLS from the first byte or by the option
 //! STARTTLS, sends an answer and the next key in one write, and waits for what the host shows:
-//! never for a time alone.
+//! never for a time alone. A [`Player`] stands for a host, from recordings.
 
 mod action;
 mod address;
 mod error;
 pub mod limits;
+mod player;
 mod session;
 mod view;
 
@@ -18,5 +19,9 @@ pub use address::{HostAddress, HostTls};
 pub use entrepot_tn3270_proto::model::Device;
 pub use entrepot_tn3270_proto::{CodePage, Key};
 pub use error::HostError;
+pub use player::{
+    Lag, Match, NoMatch, Player, PlayerOptions, PlayerReport, PlayerTls, Recording, RecordingError,
+    Speak,
+};
 pub use session::{HostOptions, HostSession};
 pub use view::{FieldView, ScreenView};

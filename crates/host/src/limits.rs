@@ -4,3 +4,9 @@
 pub const READ_BYTES: usize = 16 * 1024;
 /// Longest action of a script, in bytes.
 pub const ACTION_BYTES: usize = 4096;
+/// Longest line that is typed on a network virtual terminal of a player, in bytes.
+pub const LINE_BYTES: usize = 1024;
+/// How many clients a player takes at once, unless it is told otherwise.
+pub const CLIENTS: usize = 20_000;
+/// What a client of a player may send while its answer is held back, in bytes.
+pub const WAITING_BYTES: usize = 64 * 1024;

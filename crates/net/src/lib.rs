@@ -9,6 +9,7 @@
 //! 3. Every byte passes [`metered::Metered`] or, with FTP, [`control::Control`] and
 //!    [`data::DataStream`]: counted, throttled, and cut when the session ends.
 
+pub mod accepted;
 mod acknowledging;
 pub mod control;
 pub mod data;

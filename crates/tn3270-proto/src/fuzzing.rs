@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::address::Addressing;
 use crate::client::{ClientOptions, Wish};
 use crate::code_page::CodePage;
 use crate::codes::Aid;
@@ -10,18 +11,22 @@ use crate::host::{Host, HostEvent, HostOptions};
 use crate::key::Key;
 use crate::keyboard::{Direction, NumericFields};
 use crate::model::{Device, Model, Size};
+use crate::observer::{Observer, Seen};
 use crate::terminal::{Terminal, TerminalEvent, TerminalOptions};
+use crate::trace::Origin;
+use crate::typed::{Typed, TypedField};
 use crate::{telnet, trace};
 
 /// Feeds bytes of a fuzzer to the terminal (as a stream of telnet, or as one record of plain TN3270
-/// or TN3270E), to the host's side, or to the reader of traces.
+/// or TN3270E), to the host's side, to the reader of traces, or to an observer.
 pub fn fuzz(bytes: &[u8]) {
     let Some((&kind, rest)) = bytes.split_first() else { return };
-    match kind % 5 {
+    match kind % 6 {
         0 => stream(terminal(kind), rest),
         1 => records(&[255, 251, 0, 255, 253, 0, 255, 251, 25, 255, 253, 25], kind, rest),
         2 => records(&ENHANCED, kind, rest),
         3 => host(kind, rest),
+        4 => observed(rest),
         _ => {
             let text = String::from_utf8_lossy(rest);
             for block in trace::read(&text) {
@@ -52,6 +57,24 @@ fn terminal(kind: u8) -> Terminal {
         page: Arc::clone(page.as_ref().expect("code page 37 is built in")),
         numeric: NumericFields::TakeNumbers,
     })
+}
+
+/// Pieces of the stream come from either side.
+fn observed(bytes: &[u8]) {
+    // The page is built in.
+    let page = Arc::new(CodePage::new(37).expect("code page 37 is built in"));
+    let mut observer = Observer::new(page);
+    for (number, mut piece) in bytes.chunks(61).enumerate() {
+        let origin = if number % 2 == 0 { Origin::Host } else { Origin::Terminal };
+        while let Some(seen) = observer.next(origin, &mut piece) {
+            if let Seen::Record { data, .. } = &seen
+                && let Some(typed) = Typed::parse(data, Addressing::default())
+            {
+                let length = |field: &TypedField<'_>| field.codes.len();
+                assert!(typed.fields.iter().map(length).sum::<usize>() <= data.len());
+            }
+        }
+    }
 }
 
 const KEYS: [Key; 12] = [

@@ -47,6 +47,16 @@ pub struct Session {
     pub functions: Option<Functions>,
 }
 
+impl Session {
+    /// True if the terminal answers questions about itself (structured fields).
+    pub fn is_extended(&self) -> bool {
+        let name = self.device_type.to_ascii_uppercase();
+        // A name of a logical unit may stand behind it (RFC 1646).
+        let name = name.split('@').next().unwrap_or_default();
+        name.ends_with("-E") || name == "IBM-DYNAMIC"
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Whether the client takes STARTTLS is not known.

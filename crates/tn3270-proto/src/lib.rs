@@ -3,6 +3,7 @@
 //!
 //! - [`Terminal`] is a whole terminal: connection, screen and keyboard.
 //! - [`client::Client`] is its connection alone, and [`host::Host`] the other end of it.
+//! - [`observer::Observer`] follows a connection between two others.
 //! - [`CodePage`] says what the codes of a screen mean; [`trace`] reads and writes recordings.
 
 pub mod address;
@@ -20,6 +21,7 @@ mod keyboard;
 pub mod limits;
 pub mod model;
 mod nvt;
+pub mod observer;
 mod outbound;
 mod query;
 pub mod screen;
@@ -28,6 +30,7 @@ mod telnet;
 mod terminal;
 pub mod text;
 pub mod trace;
+pub mod typed;
 
 pub use code_page::CodePage;
 pub use codes::Aid;

@@ -134,6 +134,11 @@ impl Terminal {
         self.lock = Some(Lock::NotReady);
     }
 
+    /// Clears the screen as the key does, and tells nobody.
+    pub(crate) fn clear(&mut self) {
+        self.screen.clear();
+    }
+
     /// The screen as it is.
     pub fn screen(&self) -> &Screen {
         &self.screen

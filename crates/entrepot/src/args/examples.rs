@@ -296,6 +296,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot host terminal mainframe.example --json <steps.txt",
         ],
     ),
+    (
+        "host play",
+        &[
+            "entrepot host play session.trc --listen 127.0.0.1:3270",
+            "entrepot host play find.trc update.trc --loop --match aid --lag 250 --lag-percent 10",
+            "entrepot host play session.trc --tls --cut-every 100",
+        ],
+    ),
     ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),
     ("stop", &["entrepot stop"]),
     ("completion", &["entrepot completion bash > /etc/bash_completion.d/entrepot"]),

@@ -1,9 +1,14 @@
 //! Arguments of what is done at a terminal of a host.
 
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use entrepot_host::HostAddress;
+
+use super::units::milliseconds;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
@@ -11,6 +16,91 @@ pub(crate) enum HostCommand {
     /// has one a line: type TEXT, secret FILE, key NAME, move ROW,COLUMN, wait [ROW,COLUMN] [TEXT],
     /// screen, fields, quit.
     Terminal(HostTerminalArgs),
+    /// Stand for a host, from traces of x3270 (`.trc`), to any number of clients.
+    Play(Box<HostPlayArgs>),
+}
+
+/// How much of a key must be as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MatchWord {
+    /// Every byte, with the place of the cursor.
+    Strict,
+    /// The key and what was typed into fields; what is in hidden fields does not count.
+    Fields,
+    /// The key alone.
+    Aid,
+    /// Any key will do.
+    Any,
+}
+
+/// What follows on another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NoMatchWord {
+    /// The screen is sent again.
+    Repeat,
+    /// The rest of the trace is searched for the key, and the screen is sent again if it is not
+    /// there.
+    Forward,
+    /// The same, and after the end from the begin on.
+    Search,
+    /// The connection is closed.
+    Drop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostPlayArgs {
+    /// What to play. Of several the first client gets the first, and so on around.
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Where to listen; port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// How much of a key must be as recorded.
+    #[arg(long = "match", value_enum, default_value = "fields")]
+    pub(crate) matching: MatchWord,
+    /// What follows on another key.
+    #[arg(long, value_enum, default_value = "repeat")]
+    pub(crate) no_match: NoMatchWord,
+    /// Behind the last screen any key brings the first one.
+    #[arg(long = "loop")]
+    pub(crate) loops: bool,
+    /// Speak TN3270 also with clients that have TN3270E.
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Answer so much later.
+    #[arg(long, value_name = "MILLISECONDS", value_parser = milliseconds)]
+    pub(crate) lag: Option<Duration>,
+    /// Of a hundred answers so many are late.
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, requires = "lag")]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) lag_percent: u8,
+    /// Which answers are late follows from it; unset: another one each time, which is printed.
+    #[arg(long, value_name = "NUMBER", requires = "lag")]
+    pub(crate) seed: Option<u64>,
+    /// Close the connection in place of each N-th answer, counted over all clients.
+    #[arg(long, value_name = "N")]
+    pub(crate) cut_every: Option<NonZeroU64>,
+    /// Clients at once; more are closed when they come.
+    #[arg(long, value_name = "NUMBER", default_value_t = entrepot_host::limits::CLIENTS)]
+    pub(crate) clients: usize,
+    /// Close a client that sends nothing for so long.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) time_limit: Option<NonZeroU64>,
+    /// Begin TLS with the first byte.
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// Ask clients for TLS (option STARTTLS), and go on in clear text with those without it.
+    #[arg(long, conflicts_with = "tls")]
+    pub(crate) start_tls: bool,
+    /// The certificate for TLS with those above it (PEM); unset: one made at the start.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// The code page of the traces.
+    #[arg(long, default_value = "037")]
+    pub(crate) code_page: String,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use aws_lc_rs::digest;
 use entrepot_nouns::{Env, Secret, Timestamp};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
@@ -121,6 +122,13 @@ impl TlsConfig {
         } else {
             None
         }
+    }
+
+    /// SHA-256 of the server's own certificate in hexadecimal, as clients pin it.
+    pub fn fingerprint(&self) -> String {
+        let own = self.0.chain.first().map_or(&[][..], |own| own.as_ref());
+        let hex = |byte: &u8| format!("{byte:02x}");
+        digest::digest(&digest::SHA256, own).as_ref().iter().map(hex).collect()
     }
 
     /// When the certificate expires.

@@ -1,8 +1,12 @@
 //! Whatever the pieces in which the bytes come, the screen is the same, and what is no data stream
 //! does no harm.
 
+use std::sync::Arc;
+
 use entrepot_tn3270_proto::model::Device;
-use entrepot_tn3270_proto::{Terminal, fuzz};
+use entrepot_tn3270_proto::observer::{Observer, Seen};
+use entrepot_tn3270_proto::trace::{self, Origin};
+use entrepot_tn3270_proto::{CodePage, Terminal, fuzz};
 
 use crate::{blocks, feed, terminal, traces};
 
@@ -49,7 +53,7 @@ fn sessions_of_hosts_show_what_a_person_saw() {
 #[test]
 fn what_the_fuzzer_begins_with_does_no_harm() {
     for (_, text) in traces() {
-        for kind in 0..5 {
+        for kind in 0..6 {
             for block in blocks(&text) {
                 fuzz(&[&[kind], block.as_slice()].concat());
                 // Cut off in its midst.
@@ -58,4 +62,27 @@ fn what_the_fuzzer_begins_with_does_no_harm() {
             fuzz(&[&[kind], text.as_bytes()].concat());
         }
     }
+}
+
+/// What is seen of either side, put together again, is what was sent.
+#[test]
+fn an_observer_loses_nothing_of_either_side() {
+    let mut records = 0;
+    for (name, text) in traces() {
+        let mut observer = Observer::new(Arc::new(CodePage::new(37).unwrap()));
+        let (mut sent, mut seen) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for block in trace::read(&text) {
+            let side = usize::from(block.origin == Origin::Host);
+            sent[side].extend_from_slice(&block.bytes);
+            let mut input = block.bytes.as_slice();
+            while let Some(piece) = observer.next(block.origin, &mut input) {
+                records += usize::from(matches!(piece, Seen::Record { .. }));
+                piece.put(&mut seen[side]);
+            }
+        }
+        // What a trace breaks off in is no record yet.
+        assert!(sent[0].starts_with(&seen[0]) && sent[0].len() < seen[0].len() + 8, "{name}");
+        assert!(sent[1].starts_with(&seen[1]), "{name}");
+    }
+    assert!(records > 300, "{records}");
 }

@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ftp", &["nouns", "net", "auth", "vfs", "ftp-proto"]),
     ("web", &["nouns", "net", "auth", "vfs", "admin", "dav-proto", "as2-proto"]),
     ("acme", &["nouns", "crypto", "journal", "db", "net", "admin"]),
-    ("host", &["net", "tn3270-proto"]),
+    ("host", &["nouns", "net", "tn3270-proto"]),
     ("import", &["nouns", "crypto", "ssh", "openssh", "auth"]),
     ("loadgen", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
     (

@@ -1,0 +1,19 @@
+//! What arguments of the host commands name: files and code pages.
+
+use std::path::Path;
+
+use entrepot_host::CodePage;
+
+use crate::failure::Failure;
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::file(format!("'{}': {error}", path.display())))
+}
+
+pub(super) fn code_page(name: &str) -> Result<CodePage, Failure> {
+    CodePage::named(name).ok_or_else(|| {
+        let known = CodePage::numbers().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let known = known.join(", ");
+        Failure::usage(format!("'{name}' is no code page: there are {known}"))
+    })
+}
