@@ -285,3 +285,50 @@ fn a_trace_is_played_under_tls_to_a_terminal() -> Result<()> {
     ensure!(String::from_utf8(refused.stderr)?.contains("EP1304"));
     Ok(())
 }
+
+#[test]
+fn a_session_is_recorded_without_its_password_and_played_again() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let library = Library::open(Wish::Accept)?;
+    let traces = folder.path().join("traces");
+    let mut command = Command::new(program());
+    command.args(["host", "record", "--to", &library.host(), "--into"]).arg(&traces);
+    let mut recorder = command.stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    let mut told = BufReader::new(recorder.stdout.take().context("no output")?);
+    told.read_line(&mut line)?;
+    let address = line.trim().strip_prefix("listening on ").context("no address")?;
+    let steps = [
+        "type LOANS",
+        "key enter",
+        "type NOVAK",
+        "key tab",
+        "type SECRET",
+        "key enter",
+        "wait 1,72 LB100",
+    ];
+    let signs_on = |address: &str| terminal(&[&[address], &steps[..]].concat(), "");
+    let done = signs_on(address)?;
+    ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let pid = rustix::process::Pid::from_child(&recorder);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+    ensure!(recorder.wait()?.success());
+    line.clear();
+    told.read_line(&mut line)?;
+    ensure!(line == "1 sessions recorded, 0 of them not whole\n", "{line}");
+    let file = std::fs::read_dir(&traces)?.next().context("no trace")??.path();
+    let text = std::fs::read_to_string(&file)?;
+    // SECRET in EBCDIC.
+    ensure!(!text.contains("e2c5c3d9c5e3") && text.contains("5c5c5c5c5c5c"), "{text}");
+    let mut command = Command::new(program());
+    let mut player = command.args(["host", "play"]).arg(&file).stdout(Stdio::piped()).spawn()?;
+    let lines = BufReader::new(player.stdout.take().context("no output")?).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let address = lines.find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
+    let done = signs_on(&address.context("no address")?)?;
+    let shown = String::from_utf8(done.stdout)?;
+    player.kill()?;
+    player.wait()?;
+    ensure!(done.status.success() && shown.contains("HELLO NOVAK"), "{shown}");
+    Ok(())
+}

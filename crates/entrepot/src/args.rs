@@ -29,7 +29,10 @@ pub(crate) use bench::{
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
-pub(crate) use host::{HostCommand, HostPlayArgs, HostTerminalArgs, MatchWord, NoMatchWord};
+pub(crate) use host::{
+    HostCommand, HostPlayArgs, HostRecordArgs, HostTerminalArgs, HostTrustArgs, MatchWord,
+    NoMatchWord,
+};
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;

@@ -2,6 +2,7 @@
 
 mod given;
 mod play;
+mod record;
 mod terminal;
 
 use crate::args::HostCommand;
@@ -13,5 +14,6 @@ pub(crate) async fn run(command: HostCommand, output: Output) -> Result<(), Fail
     match command {
         HostCommand::Terminal(args) => terminal::run(args, output).await,
         HostCommand::Play(args) => play::run(*args, output).await,
+        HostCommand::Record(args) => record::run(args, output).await,
     }
 }

@@ -4,13 +4,15 @@
 //! The terminal itself (telnet, TN3270E, the data stream, the keyboard) is `tn3270-proto`, which
 //! does no IO. This crate connects it over `net`, with TLS from the first byte or by the option
 //! STARTTLS, sends an answer and the next key in one write, and waits for what the host shows:
-//! never for a time alone. A [`Player`] stands for a host, from recordings.
+//! never for a time alone. A [`Player`] stands for a host, from recordings,
+//! and a [`Recorder`] makes them, between terminals and their host.
 
 mod action;
 mod address;
 mod error;
 pub mod limits;
 mod player;
+mod recorder;
 mod session;
 mod view;
 
@@ -23,5 +25,6 @@ pub use player::{
     Lag, Match, NoMatch, Player, PlayerOptions, PlayerReport, PlayerTls, Recording, RecordingError,
     Speak,
 };
+pub use recorder::{Recorder, RecorderOptions, RecorderReport, TraceFiles};
 pub use session::{HostOptions, HostSession};
 pub use view::{FieldView, ScreenView};

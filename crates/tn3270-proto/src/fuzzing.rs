@@ -14,7 +14,7 @@ use crate::model::{Device, Model, Size};
 use crate::observer::{Observer, Seen};
 use crate::terminal::{Terminal, TerminalEvent, TerminalOptions};
 use crate::trace::Origin;
-use crate::typed::{Typed, TypedField};
+use crate::typed::{Typed, TypedField, mask_hidden};
 use crate::{telnet, trace};
 
 /// Feeds bytes of a fuzzer to the terminal (as a stream of telnet, or as one record of plain TN3270
@@ -72,6 +72,7 @@ fn observed(bytes: &[u8]) {
             {
                 let length = |field: &TypedField<'_>| field.codes.len();
                 assert!(typed.fields.iter().map(length).sum::<usize>() <= data.len());
+                mask_hidden(&mut data.clone(), observer.screen());
             }
         }
     }

@@ -304,6 +304,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot host play session.trc --tls --cut-every 100",
         ],
     ),
+    (
+        "host record",
+        &["entrepot host record --to mainframe.example --listen 127.0.0.1:3270 --into traces"],
+    ),
     ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),
     ("stop", &["entrepot stop"]),
     ("completion", &["entrepot completion bash > /etc/bash_completion.d/entrepot"]),

@@ -18,6 +18,42 @@ pub(crate) enum HostCommand {
     Terminal(HostTerminalArgs),
     /// Stand for a host, from traces of x3270 (`.trc`), to any number of clients.
     Play(Box<HostPlayArgs>),
+    /// Stand between terminals and their host, and write a trace of each session, without what was
+    /// typed into hidden fields.
+    Record(HostRecordArgs),
+}
+
+/// By what a host is known under TLS.
+#[derive(Debug, Args)]
+pub(crate) struct HostTrustArgs {
+    /// Trust certificates that these authorities sign (PEM), in place of those of this machine.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Trust the certificate with this SHA-256 fingerprint, whatever it says.
+    #[arg(long = "pin", value_name = "FINGERPRINT", conflicts_with = "ca")]
+    pub(crate) pins: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostRecordArgs {
+    /// The host: a name or an address, with a port if it is not 23; `tls://` before it if TLS
+    /// begins with the first byte.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) to: HostAddress,
+    /// Where terminals connect; port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// The folder that traces are written into, a file for each session.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) into: PathBuf,
+    /// The code page of the host, such as 037, 1047 or 1140.
+    #[arg(long, default_value = "037")]
+    pub(crate) code_page: String,
+    /// Seconds that connecting to the host may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) patience: u32,
+    #[command(flatten)]
+    pub(crate) trust: HostTrustArgs,
 }
 
 /// How much of a key must be as recorded.
@@ -123,10 +159,6 @@ pub(crate) struct HostTerminalArgs {
     /// Seconds that connecting and each wait may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub(crate) patience: u32,
-    /// Trust certificates that these authorities sign (PEM), in place of those of this machine.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
-    /// Trust the certificate with this SHA-256 fingerprint, whatever it says.
-    #[arg(long = "pin", value_name = "FINGERPRINT", conflicts_with = "ca")]
-    pub(crate) pins: Vec<String>,
+    #[command(flatten)]
+    pub(crate) trust: HostTrustArgs,
 }

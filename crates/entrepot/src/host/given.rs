@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use entrepot_host::CodePage;
+use entrepot_net::tls::ServerTrust;
 
+use crate::args::HostTrustArgs;
 use crate::failure::Failure;
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -15,5 +17,13 @@ pub(super) fn code_page(name: &str) -> Result<CodePage, Failure> {
         let known = CodePage::numbers().iter().map(ToString::to_string).collect::<Vec<_>>();
         let known = known.join(", ");
         Failure::usage(format!("'{name}' is no code page: there are {known}"))
+    })
+}
+
+pub(super) fn trust(args: &HostTrustArgs) -> Result<ServerTrust, Failure> {
+    Ok(match (&args.ca, args.pins.as_slice()) {
+        (Some(ca), _) => ServerTrust::Authorities(read(ca)?),
+        (None, []) => ServerTrust::System,
+        (None, pins) => ServerTrust::Pinned(pins.to_vec()),
     })
 }

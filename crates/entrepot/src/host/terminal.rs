@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use entrepot_host::{Action, Device, HostError, HostOptions, HostSession, ScreenView};
-use entrepot_net::tls::ServerTrust;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::given::{code_page, read};
+use super::given::{code_page, trust};
 use crate::args::HostTerminalArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -30,11 +29,7 @@ pub(super) async fn run(args: HostTerminalArgs, output: Output) -> Result<(), Fa
 }
 
 fn options(args: &HostTerminalArgs) -> Result<HostOptions, Failure> {
-    let trust = match (&args.ca, args.pins.as_slice()) {
-        (Some(ca), _) => ServerTrust::Authorities(read(ca)?),
-        (None, []) => ServerTrust::System,
-        (None, pins) => ServerTrust::Pinned(pins.to_vec()),
-    };
+    let trust = trust(&args.trust)?;
     let device = Device::named(&args.terminal).ok_or_else(|| {
         let text = "is no terminal: write it as in IBM-3278-2-E or IBM-3279-4-E";
         Failure::usage(format!("'{}' {text}", args.terminal))

@@ -1,5 +1,6 @@
 //! A player and its clients over sockets: our own terminal, s3270, and a crowd.
 
+mod record;
 mod s3270;
 mod steps;
 
