@@ -4,32 +4,17 @@
 use std::sync::Arc;
 
 use entrepot_crypto::cipher::{ContentSecrets, Decryptor, MAX_KEY_BYTES, TAG_BYTES};
-use entrepot_crypto::der::{self, DerError, Reader, Value};
-use entrepot_crypto::{Certificate, ContentCipher, DigestAlgorithm, KeyTransport, PrivateKey};
+use entrepot_crypto::der::{self, Reader, Value};
+use entrepot_crypto::{Certificate, ContentCipher, DigestAlgorithm, KeyTransport};
+use zeroize::Zeroizing;
 
+use crate::agreement;
 use crate::cms::{CmsHead, CmsKind};
+
 use crate::limits;
 use crate::oid;
+use crate::own_key::{OwnKey, Sealed};
 use crate::signed_data::{Identifier, digest_of, mask_digest};
-
-/// A certificate of ours, and the private half of its key.
-#[derive(Clone, Debug)]
-pub struct OwnKey {
-    /// What partners encrypt to.
-    pub certificate: Arc<Certificate>,
-    /// What opens it.
-    pub key: Arc<PrivateKey>,
-}
-
-/// An envelope cannot be opened. It is not said why, to nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sealed;
-
-impl From<DerError> for Sealed {
-    fn from(_: DerError) -> Self {
-        Sealed
-    }
-}
 
 /// Where the tag of GCM is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,21 +60,35 @@ pub(crate) fn open(
             break;
         }
         let recipient = recipients.read()?;
-        // Others than those of RSA may stand beside ours.
-        if recipient.tag != der::SEQUENCE {
-            continue;
-        }
-        let mut fields = recipient.values();
-        fields.small_integer()?;
-        let id = Identifier::read(&mut fields)?;
-        let Some(own) = keys.iter().find(|own| id.names(&own.certificate)) else { continue };
-        let how = transport(fields.tagged(der::SEQUENCE)?)?;
-        let sealed = fields.tagged(der::OCTET_STRING)?.content;
-        let key = own.key.decrypt_key(how, sealed, substitute);
+        let key = match recipient.tag {
+            der::SEQUENCE => transported(recipient, keys, substitute)?,
+            KEY_AGREEMENT => agreement::agreed(recipient, keys, substitute)?,
+            // Others may stand beside ours.
+            _ => None,
+        };
+        let Some(key) = key else { continue };
         let decryptor = Decryptor::new(algorithm.cipher, &key, algorithm.iv).or(Err(Sealed))?;
         return Ok(Opened { cipher: algorithm.cipher, decryptor, tag });
     }
     Err(Sealed)
+}
+
+/// KeyAgreeRecipientInfo in RecipientInfo.
+const KEY_AGREEMENT: u8 = der::context(1);
+
+/// The content key in KeyTransRecipientInfo (RFC 5652 §6.2.1), if it is for one of ours.
+fn transported(
+    recipient: Value<'_>,
+    keys: &[OwnKey],
+    substitute: &[u8],
+) -> Result<Option<Zeroizing<Vec<u8>>>, Sealed> {
+    let mut fields = recipient.values();
+    fields.small_integer()?;
+    let id = Identifier::read(&mut fields)?;
+    let Some(own) = keys.iter().find(|own| id.names(&own.certificate)) else { return Ok(None) };
+    let how = transport(fields.tagged(der::SEQUENCE)?)?;
+    let sealed = fields.tagged(der::OCTET_STRING)?.content;
+    Ok(Some(own.key.decrypt_key(how, sealed, substitute)))
 }
 
 struct ContentAlgorithm<'a> {

@@ -6,6 +6,7 @@
 //! beforehand. [`Receipt`] and [`read_receipt`] are the receipts of both. Messages may be of any
 //! size: what is kept in memory is bounded by [`limits`].
 
+mod agreement;
 mod ber;
 mod cms;
 mod disposition;
@@ -20,6 +21,7 @@ mod mime;
 mod multipart;
 mod oid;
 mod options;
+mod own_key;
 mod payload;
 mod policy;
 mod receive;
@@ -35,7 +37,7 @@ mod tests;
 pub use disposition::{Disposition, Outcome};
 pub use entrepot_crypto::cipher::ContentSecrets;
 pub use entrepot_crypto::{ContentCipher, DigestAlgorithm, KeyTransport};
-pub use envelope::{Envelope, OwnKey};
+pub use envelope::Envelope;
 pub use fuzzing::fuzz;
 pub use headers::{
     As2Headers, As2Name, HeaderError, ReceiptOptions, ReceiptRequest, is_message_id,
@@ -46,6 +48,7 @@ pub use mime::{
     Field, Headers, MimeError, Parameter, Parameterized, TransferEncoding, safe_file_name,
 };
 pub use options::{ReceiveError, ReceiveOptions};
+pub use own_key::OwnKey;
 pub use policy::{LeastSecurity, Legacy, Protection};
 pub use receive::Receiver;
 pub use received::Received;

@@ -1,7 +1,7 @@
 //! The object identifiers of messages (RFC 5652, 5083, 3274, 3370, 5754, 4055), as the content of
 //! their values.
 
-use entrepot_crypto::{ContentCipher, DigestAlgorithm};
+use entrepot_crypto::{ContentCipher, DigestAlgorithm, KeyWrapping};
 
 macro_rules! pkcs {
     ($($number:literal),+) => { &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, $($number),+] };
@@ -35,6 +35,27 @@ const CIPHERS: [(u8, ContentCipher); 6] = [
     (26, ContentCipher::Aes192Gcm),
     (46, ContentCipher::Aes256Gcm),
 ];
+
+/// The digest of a standard or cofactor agreement of ECDH (RFC 5753 §7.1.4); on the curves here the
+/// two are the same.
+pub(crate) fn agreement(oid: &[u8]) -> Option<DigestAlgorithm> {
+    match oid {
+        [0x2b, 0x81, 0x05, 0x10, 0x86, 0x48, 0x3f, 0x00, 2 | 3] => Some(DigestAlgorithm::Sha1),
+        [0x2b, 0x81, 0x04, 0x01, 0x0b | 0x0e, 1] => Some(DigestAlgorithm::Sha256),
+        [0x2b, 0x81, 0x04, 0x01, 0x0b | 0x0e, 2] => Some(DigestAlgorithm::Sha384),
+        [0x2b, 0x81, 0x04, 0x01, 0x0b | 0x0e, 3] => Some(DigestAlgorithm::Sha512),
+        _ => None,
+    }
+}
+
+/// How a content key is wrapped.
+pub(crate) fn key_wrapping(oid: &[u8]) -> Option<KeyWrapping> {
+    match oid.strip_prefix(&AES)? {
+        [5] => Some(KeyWrapping::Aes128),
+        [45] => Some(KeyWrapping::Aes256),
+        _ => None,
+    }
+}
 
 /// The cipher of an identifier.
 pub(crate) fn cipher(oid: &[u8]) -> Option<ContentCipher> {

@@ -7,7 +7,7 @@ use entrepot_crypto::{Certificate, DigestAlgorithm};
 use zeroize::Zeroizing;
 
 use crate::disposition::Disposition;
-use crate::envelope::OwnKey;
+use crate::own_key::OwnKey;
 
 /// Why a message counts for nothing. The peer learns the [`Disposition`] of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

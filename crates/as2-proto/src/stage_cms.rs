@@ -8,6 +8,7 @@ use crate::envelope::{self, Opened, Tag};
 use crate::limits;
 use crate::oid;
 use crate::options::{ReceiveError, ReceiveOptions};
+use crate::own_key::Sealed;
 use crate::stage::{Around, Context, Layer, Stage, Step, first};
 
 /// Inflated bytes before the ratio to compressed ones is looked at.
@@ -124,7 +125,7 @@ impl CmsStage {
                 let around = Around { encryption: true, ..self.around };
                 self.next = Some(Box::new((context.entity)(around)));
             }
-            Err(envelope::Sealed) => {
+            Err(Sealed) => {
                 self.content = Content::Sealed;
                 self.failed = Some(ReceiveError::Decryption);
             }

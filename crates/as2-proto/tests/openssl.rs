@@ -67,8 +67,27 @@ fn field(name: &str, value: &str) -> Field {
 
 /// Bob receives from Alice.
 fn receive(keys: &Keys, headers: &Headers, body: &[u8]) -> (Vec<u8>, Received) {
+    receive_by(keys, vec![keys.own("bob")], headers, body)
+}
+
+fn receive_by(
+    keys: &Keys,
+    own: Vec<OwnKey>,
+    headers: &Headers,
+    body: &[u8],
+) -> (Vec<u8>, Received) {
+    let (payload, outcome) = outcome_by(keys, own, headers, body);
+    (payload, outcome.unwrap())
+}
+
+fn outcome_by(
+    keys: &Keys,
+    own: Vec<OwnKey>,
+    headers: &Headers,
+    body: &[u8],
+) -> (Vec<u8>, Result<Received, ReceiveError>) {
     let options = ReceiveOptions {
-        keys: vec![keys.own("bob")],
+        keys: own,
         trusted: vec![keys.own("alice").certificate],
         substitute_key: Zeroizing::new([1; 32]),
         mic_algorithms: vec![DigestAlgorithm::Sha256],
@@ -88,7 +107,7 @@ fn receive(keys: &Keys, headers: &Headers, body: &[u8]) -> (Vec<u8>, Received) {
     while let Some(output) = receiver.output() {
         payload.extend(output);
     }
-    (payload, receiver.outcome().unwrap())
+    (payload, receiver.outcome())
 }
 
 /// Header and body of an entity that a command wrote.
@@ -211,5 +230,52 @@ fn openssl_reads_what_is_made_here() {
         let (headers, body) = split(&keys.read("opened"));
         let (payload, _) = receive(&keys, &headers, &body);
         assert_eq!(payload, PAYLOAD);
+    }
+}
+
+#[test]
+fn content_keys_for_elliptic_curves_are_agreed() {
+    let keys = Keys::new();
+    keys.write("entity", ENTITY);
+    keys.openssl(
+        "cms -sign -binary -in entity -signer alice.pem -inkey alice.key -md sha256 -out signed",
+    );
+    for curve in ["P-256", "P-384", "P-521"] {
+        keys.openssl(&format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:{curve} -nodes -keyout curve.key \
+             -subj /CN=curve -days 30 -out curve.pem"
+        ));
+        for how in [
+            "-aes128 -recip bob.pem -recip curve.pem",
+            "-aes256 -recip curve.pem -keyopt ecdh_kdf_md:sha256",
+            "-aes128 -keyid -recip curve.pem -keyopt ecdh_kdf_md:sha384",
+            "-aes-256-gcm -recip curve.pem -keyopt ecdh_kdf_md:sha512",
+            "-aes128 -recip curve.pem -keyopt ecdh_cofactor_mode:1",
+        ] {
+            keys.openssl(&format!(
+                "cms -encrypt -binary -in signed -outform DER -out sealed {how}"
+            ));
+            let headers = Headers::new(vec![field("Content-Type", "application/pkcs7-mime")]);
+            let own = vec![keys.own("curve")];
+            let (payload, received) = receive_by(&keys, own, &headers, &keys.read("sealed"));
+            assert_eq!(payload, PAYLOAD, "{curve} {how}");
+            assert!(received.cipher.is_some() && received.signature.is_some());
+        }
+        // A change has one name but where it is in what is signed, or in the signature; and so has
+        // a key of the right name that is another.
+        let sealed = keys.read("sealed");
+        let headers = Headers::new(vec![field("Content-Type", "application/pkcs7-mime")]);
+        for at in (0..sealed.len()).step_by(13) {
+            let mut changed = sealed.clone();
+            changed[at] ^= 4;
+            let outcome = outcome_by(&keys, vec![keys.own("curve")], &headers, &changed).1;
+            if let Err(error) = outcome {
+                use ReceiveError::{Authentication, Decryption, Integrity};
+                assert!([Decryption, Authentication, Integrity].contains(&error), "{error}");
+            }
+        }
+        let other = OwnKey { key: keys.own("bob").key, ..keys.own("curve") };
+        let outcome = outcome_by(&keys, vec![other], &headers, &sealed).1;
+        assert_eq!(outcome.err(), Some(ReceiveError::Decryption));
     }
 }

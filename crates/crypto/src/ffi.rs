@@ -164,6 +164,7 @@ enum Operation {
     Verify,
     Encrypt,
     Decrypt,
+    Derive,
 }
 
 /// How an RSA key pads. Of ECDSA, nothing is padded.
@@ -278,6 +279,22 @@ impl Pkey {
         context.fill(sealed, self.size_bytes(), c::EVP_PKEY_decrypt)
     }
 
+    /// The secret that this private key and a public one of the same curve have in common.
+    pub(crate) fn derive(&self, peer: &Pkey) -> Result<Vec<u8>, Refused> {
+        let context = Context::new(self, Operation::Derive)?;
+        let raw = context.0.as_ptr();
+        // SAFETY: both are live; the context counts a reference to the peer's key. A key of another
+        // kind or curve is refused.
+        check(unsafe { c::EVP_PKEY_derive_set_peer(raw, peer.0.as_ptr()) })?;
+        // The longest coordinate is that of P-521.
+        let mut secret = vec![0u8; 66];
+        let (to, mut length) = (secret.as_mut_ptr(), secret.len());
+        // SAFETY: writes at most `length` bytes, which `secret` has, and says how many.
+        check(unsafe { c::EVP_PKEY_derive(raw, to, &raw mut length) })?;
+        secret.truncate(length);
+        Ok(secret)
+    }
+
     /// RSA without any padding taken off: as many bytes as the modulus has.
     pub(crate) fn decrypt_raw(&self, sealed: &[u8]) -> Result<Vec<u8>, Refused> {
         // SAFETY: borrows the RSA key of a live key, or null where it is none.
@@ -324,6 +341,7 @@ impl Context {
                 Operation::Verify => c::EVP_PKEY_verify_init(raw),
                 Operation::Encrypt => c::EVP_PKEY_encrypt_init(raw),
                 Operation::Decrypt => c::EVP_PKEY_decrypt_init(raw),
+                Operation::Derive => c::EVP_PKEY_derive_init(raw),
             }
         })?;
         Ok(context)

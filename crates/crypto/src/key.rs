@@ -11,6 +11,7 @@ use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use zeroize::Zeroizing;
 
 use crate::algorithms::DigestAlgorithm;
+use crate::der;
 use crate::ffi::{Padding, Pkey};
 
 /// How a signature is made.
@@ -175,6 +176,27 @@ impl PrivateKey {
             other => other,
         };
         self.0.sign(padding, algorithm, digest).or(Err(KeyError::Unfit))
+    }
+
+    /// The secret in common with the owner of a public key on the same curve, of which this is the
+    /// point.
+    pub(crate) fn agree(&self, point: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
+        let curve: &[u8] = match self.0.bits() {
+            256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7],
+            384 => &[0x2b, 0x81, 0x04, 0x00, 0x22],
+            521 => &[0x2b, 0x81, 0x04, 0x00, 0x23],
+            _ => return Err(KeyError::Unfit),
+        };
+        if !self.0.is_ec() {
+            return Err(KeyError::Unfit);
+        }
+        const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
+        let [kind, curve] = [EC_PUBLIC_KEY, curve].map(|oid| der::write(der::OID, oid));
+        let algorithm = der::write_all(der::SEQUENCE, &[&kind, &curve]);
+        let point = der::write_all(der::BIT_STRING, &[&[0], point]);
+        let spki = der::write_all(der::SEQUENCE, &[&algorithm, &point]);
+        let peer = Pkey::public(&spki).or(Err(KeyError::Malformed))?;
+        self.0.derive(&peer).map(Zeroizing::new).or(Err(KeyError::Unfit))
     }
 
     /// The content key in `sealed`, or `substitute` where there is none of that length: which of

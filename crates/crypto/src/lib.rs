@@ -2,6 +2,7 @@
 //! Merkle trees and signed notes, tokens that clients show, signatures of passkeys; the keys,
 //! certificates and ciphers of messages that travel by AS2.
 
+mod agreement;
 mod algorithms;
 pub mod bearer_token;
 pub mod cipher;
@@ -26,6 +27,7 @@ pub mod totp;
 pub mod webhook;
 pub mod x509;
 
+pub use agreement::{KeyAgreement, KeyWrapping};
 pub use algorithms::{ContentCipher, DigestAlgorithm};
 pub use bearer_token::{BearerKind, TokenError, TokenHash};
 pub use derived_id::derived_id;
