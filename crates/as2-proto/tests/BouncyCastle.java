@@ -5,9 +5,12 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyFactory;
+import java.security.KeyPair;
+import java.security.KeyPairGenerator;
 import java.security.PrivateKey;
 import java.security.cert.CertificateFactory;
 import java.security.cert.X509Certificate;
+import java.security.spec.ECGenParameterSpec;
 import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -43,6 +46,7 @@ import org.bouncycastle.cms.jcajce.JcaSimpleSignerInfoGeneratorBuilder;
 import org.bouncycastle.cms.jcajce.JcaSimpleSignerInfoVerifierBuilder;
 import org.bouncycastle.cms.jcajce.JceCMSContentEncryptorBuilder;
 import org.bouncycastle.cms.jcajce.JceKeyTransEnvelopedRecipient;
+import org.bouncycastle.cms.jcajce.JceKeyAgreeRecipientInfoGenerator;
 import org.bouncycastle.cms.jcajce.JceKeyTransAuthEnvelopedRecipient;
 import org.bouncycastle.cms.jcajce.JceKeyTransRecipientInfoGenerator;
 import org.bouncycastle.cms.jcajce.ZlibCompressor;
@@ -110,6 +114,9 @@ public class BouncyCastle {
         write("whole-oaep-sha1", enveloped(both, CMSAlgorithm.AES128_CBC, oaep(sha1(), sha1())));
         write("whole-oaep-sha256", enveloped(both, CMSAlgorithm.AES256_CBC, oaep(sha256(), sha256())));
         write("whole-oaep-mixed", enveloped(both, CMSAlgorithm.AES256_CBC, oaep(sha256(), sha1())));
+        for (String curve : List.of("P-256", "P-384")) {
+            write("agreed-" + curve, agreed(both, curve));
+        }
         // GCM in EnvelopedData, with the tag behind the content: as2-lib.
         write("gcm-inside-128", enveloped(both, CMSAlgorithm.AES128_GCM, transport()));
         write("gcm-inside-256", enveloped(both, CMSAlgorithm.AES256_GCM, transport()));
@@ -228,6 +235,24 @@ public class BouncyCastle {
             JceKeyTransRecipientInfoGenerator recipient) throws Exception {
         CMSEnvelopedDataGenerator generator = new CMSEnvelopedDataGenerator();
         generator.addRecipientInfoGenerator(recipient);
+        return joined(ENVELOPED,
+            generator.generate(new CMSProcessableByteArray(entity), encryptor(cipher)).getEncoded());
+    }
+
+    /** ECDH, with material of the sender's in the derivation. */
+    static byte[] agreed(byte[] entity, String curve) throws Exception {
+        KeyPairGenerator keys = KeyPairGenerator.getInstance("EC", BC);
+        keys.initialize(new ECGenParameterSpec(curve));
+        KeyPair made = keys.generateKeyPair();
+        boolean small = curve.equals("P-256");
+        JceKeyAgreeRecipientInfoGenerator recipient = new JceKeyAgreeRecipientInfoGenerator(
+            small ? CMSAlgorithm.ECDH_SHA256KDF : CMSAlgorithm.ECCDH_SHA384KDF, made.getPrivate(),
+            made.getPublic(), small ? CMSAlgorithm.AES128_WRAP : CMSAlgorithm.AES256_WRAP);
+        recipient.setProvider(BC).addRecipient(certificate("partner-" + curve + ".crt"));
+        recipient.setUserKeyingMaterial("sixteen octets..".getBytes(StandardCharsets.US_ASCII));
+        CMSEnvelopedDataGenerator generator = new CMSEnvelopedDataGenerator();
+        generator.addRecipientInfoGenerator(recipient);
+        ASN1ObjectIdentifier cipher = small ? CMSAlgorithm.AES128_CBC : CMSAlgorithm.AES256_CBC;
         return joined(ENVELOPED,
             generator.generate(new CMSProcessableByteArray(entity), encryptor(cipher)).getEncoded());
     }

@@ -22,8 +22,8 @@ struct Identity {
     key_der: Vec<u8>,
 }
 
-fn identity(name: &str) -> Identity {
-    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
+fn identity(name: &str, algorithm: &'static rcgen::SignatureAlgorithm) -> Identity {
+    let pair = rcgen::KeyPair::generate_for(algorithm).unwrap();
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
     parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
     // So that the certificate has an identifier of its key.
@@ -116,11 +116,11 @@ struct Got {
     received: Received,
 }
 
-fn receive(own: &OwnKey, partner: &Arc<Certificate>, message: &[u8], piece: usize) -> Got {
+fn receive(keys: &[OwnKey], partner: &Arc<Certificate>, message: &[u8], piece: usize) -> Got {
     let end = message.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     let headers = Headers::parse(&message[..end]).unwrap();
     let options = ReceiveOptions {
-        keys: vec![own.clone()],
+        keys: keys.to_vec(),
         trusted: vec![Arc::clone(partner)],
         substitute_key: Zeroizing::new([1; 32]),
         mic_algorithms: vec![DigestAlgorithm::Sha256],
@@ -148,13 +148,22 @@ fn receive(own: &OwnKey, partner: &Arc<Certificate>, message: &[u8], piece: usiz
 fn messages_go_both_ways() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let (rust, bouncy) = (identity("rust"), identity("bouncy"));
+    let [rust, bouncy] = ["rust", "bouncy"].map(|name| identity(name, &rcgen::PKCS_RSA_SHA256));
+    let curves = [
+        ("P-256", identity("256", &rcgen::PKCS_ECDSA_P256_SHA256)),
+        ("P-384", identity("384", &rcgen::PKCS_ECDSA_P384_SHA384)),
+    ];
     let payload = payload();
     let write = |name: &str, bytes: &[u8]| std::fs::write(path.join(name), bytes).unwrap();
     write("payload", &payload);
     write("own.key", &bouncy.key_der);
     write("own.crt", bouncy.own.certificate.der());
     write("partner.crt", rust.own.certificate.der());
+    for (curve, identity) in &curves {
+        write(&format!("partner-{curve}.crt"), identity.own.certificate.der());
+    }
+    let keys: Vec<OwnKey> =
+        [&rust].into_iter().chain(curves.iter().map(|it| &it.1)).map(|it| it.own.clone()).collect();
     let plans = plans(&rust.own, &bouncy.own.certificate);
     for (name, plan) in &plans {
         write(&format!("{name}.sent"), &send(plan, &payload));
@@ -171,13 +180,13 @@ fn messages_go_both_ways() {
         let Some(name) = name.strip_suffix(".message") else { continue };
         let message = std::fs::read(entry.path()).unwrap();
         for piece in [7, 1000, 1 << 20] {
-            let got = receive(&rust.own, &bouncy.own.certificate, &message, piece);
+            let got = receive(&keys, &bouncy.own.certificate, &message, piece);
             assert!(got.payload == payload, "{name}");
             check(name, &got.received, &payload);
         }
         names.push(name.to_owned());
     }
-    assert_eq!(names.len(), 26, "{names:?}");
+    assert_eq!(names.len(), 28, "{names:?}");
 }
 
 /// Whether what was found fits the name of the message.
