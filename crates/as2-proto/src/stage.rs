@@ -105,18 +105,21 @@ pub(crate) trait Layer: Send {
 /// A layer and the input that waits for it.
 pub(crate) struct Stage {
     pending: Vec<u8>,
+    /// Bytes at the start of `pending` that are done.
+    done: usize,
     input: Input,
     layer: Box<dyn Layer>,
 }
 
 impl Stage {
     pub(crate) fn new(layer: Box<dyn Layer>) -> Self {
-        Stage { pending: Vec::new(), input: Input::Coming, layer }
+        Stage { pending: Vec::new(), done: 0, input: Input::Coming, layer }
     }
 
     /// Takes more input.
     pub(crate) fn push(&mut self, bytes: &[u8], context: &mut Context) -> Result<(), ReceiveError> {
         if !self.pending.is_empty() {
+            self.pending.drain(..std::mem::take(&mut self.done));
             self.pending.extend_from_slice(bytes);
             return Ok(());
         }
@@ -139,8 +142,12 @@ impl Stage {
         self.layer.contain(pumped)?;
         if !self.pending.is_empty() {
             let waiting = std::mem::take(&mut self.pending);
-            let done = self.run(&waiting, context)?;
-            self.pending.extend_from_slice(waiting.get(done..).unwrap_or_default());
+            let done = std::mem::take(&mut self.done);
+            let done = done + self.run(waiting.get(done..).unwrap_or_default(), context)?;
+            if done < waiting.len() {
+                // It stays where it is: however much a caller hands over is copied once.
+                (self.pending, self.done) = (waiting, done);
+            }
         }
         self.end_if_possible(context)
     }

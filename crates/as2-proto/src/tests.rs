@@ -434,3 +434,14 @@ fn what_comes_from_a_large_message_never_waits_in_memory() {
     assert_eq!(got.payload.len(), payload.len());
     assert_eq!(got.result.unwrap().mic(DigestAlgorithm::Sha256), Some(sent.mic.mic));
 }
+
+#[test]
+fn a_message_may_be_handed_over_whole() {
+    // It waits in the stage while the caller takes what came of it, 256 KiB at a time.
+    let payload = vec![b'x'; 24 << 20];
+    let sent =
+        send(&SendPlan { signing: signing(DigestAlgorithm::Sha256), ..plan(&payload) }, &payload);
+    let got = receive(&sent.headers, &sent.body, sent.body.len(), options());
+    assert!(got.payload == payload);
+    assert_eq!(got.result.unwrap().mic(DigestAlgorithm::Sha256), Some(sent.mic.mic));
+}
