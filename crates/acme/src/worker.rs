@@ -9,7 +9,7 @@ use entrepot_db::{AcmeFailure, AcmeIssued, AcmeOrder, Db, ListenerPlace};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_net::tls::OwnCertificate;
 use entrepot_nouns::acme::Acme;
-use entrepot_nouns::event::RenewedFact;
+use entrepot_nouns::event::{CertificateFailure, RenewedFact};
 use entrepot_nouns::{AnyNoun, Env, Fact, Key, KeyType, Listener, Name, SiteId};
 use tokio::sync::Mutex;
 
@@ -231,16 +231,9 @@ impl CertificateWorker {
             AcmeFailure { count: failures, code: code.clone(), problem: problem.clone(), retry_at };
         db.note_acme_failed(place, &failure, settings).await?;
         let (names, directory) = (names(acme), acme.directory.clone());
-        let fact = Fact::CertificateFailed {
-            listener,
-            names,
-            directory,
-            code,
-            problem,
-            failures,
-            retry_at,
-        };
-        self.record(place, fact).await;
+        let failure =
+            CertificateFailure { listener, names, directory, code, problem, failures, retry_at };
+        self.record(place, Fact::CertificateFailed { failure }).await;
         Ok(())
     }
 
@@ -321,7 +314,7 @@ mod tests {
         fn failures(&self) -> Vec<(String, u64)> {
             let facts = events(&self.bed.journal).into_iter().map(|event| event.fact);
             let failures = facts.filter_map(|fact| match fact {
-                Fact::CertificateFailed { code, failures, .. } => Some((code, failures)),
+                Fact::CertificateFailed { failure } => Some((failure.code, failure.failures)),
                 _ => None,
             });
             failures.collect()

@@ -18,11 +18,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use entrepot_db::{ELSE_UNIT, JobChange, JobEnd, JobEnding, PassedStep, RuleDocument};
-use entrepot_nouns::event::HeldFact;
+use entrepot_nouns::event::{HeldFact, StoppedFact};
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepsAt};
 use entrepot_nouns::{
-    Event, EventId, Fact, Job, JobStep, Rule, SiteId, StepAddress, StepState, Timestamp, VPath,
-    crash,
+    BehindFailed, Event, EventId, Fact, Job, JobStep, Rule, SiteId, StepAddress, StepState,
+    Timestamp, VPath, crash,
 };
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ use crate::ids::{self, StepKey};
 use crate::limits::{ERROR_CHARACTERS, LEASES_OVER};
 use crate::meters::Meters;
 use crate::noted::{FileValue, Noted};
-use crate::pattern::Values;
+use crate::pattern::{self, Values};
 use crate::pause::Pause;
 use crate::places::JobPlace;
 use crate::progress::Progress;
@@ -149,7 +149,8 @@ async fn attempt(
     }
     let rule = match rule_of(shared, job, hold).await {
         Err(error @ StepError::Permanent { .. }) => {
-            return fail(shared, job, hold, Failure { error: error.to_string(), step: None }).await;
+            let failure = Failure { error: error.to_string(), step: None, rule: None };
+            return fail(shared, job, hold, failure).await;
         }
         rule => rule?,
     };
@@ -257,6 +258,17 @@ pub(crate) struct Failure {
     pub(crate) error: String,
     /// What is remembered of the step.
     pub(crate) step: Option<JobStep>,
+    /// The rule as the job ran it, if that is known.
+    pub(crate) rule: Option<Arc<RunRule>>,
+}
+
+/// What is told of the jobs of an order that stand still behind `job`, if they do.
+fn stopped(job: &Job, rule: &Rule, error: &str) -> Option<Fact> {
+    job.order.as_ref()?;
+    let order = rule.order.as_ref().filter(|order| order.failed == BehindFailed::Stop)?;
+    let value = pattern::expand(&order.by, &job.event).unwrap_or_default();
+    let (rule, error) = (job.rule.clone(), error.to_owned());
+    Some(Fact::OrderStopped { stopped: StoppedFact { rule, order: value, error } })
 }
 
 /// Records the last failure of `job` and puts it into the dead-letter state.
@@ -276,6 +288,10 @@ pub(crate) async fn fail(
     let fact = Fact::JobFailed { rule, attempts, error: error.clone() };
     let event = tell(shared, job, ids::told(job.id, "failed", life), fact);
     seal(shared, &event).await?;
+    if let Some(fact) = failure.rule.and_then(|rule| stopped(job, &rule.noun, &error)) {
+        let event = tell(shared, job, ids::told(job.id, "stopped", life), fact);
+        seal(shared, &event).await?;
+    }
     end(shared, job, hold, JobEnd::Failed { error }, failure.step.as_ref()).await?;
     Meters::add(&shared.meters.jobs_failed, 1);
     Ok(())
@@ -640,7 +656,8 @@ impl Run<'_> {
             self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
         }
         let error = given_up.map_or(error, |given_up| given_up.error);
-        fail(self.shared, self.job, self.hold, Failure { error, step: failed }).await
+        let failure = Failure { error, step: failed, rule: Some(self.rule.clone()) };
+        fail(self.shared, self.job, self.hold, failure).await
     }
 }
 

@@ -20,6 +20,7 @@ use crate::hold::Hold;
 use crate::limits::JOBS_ENDING;
 use crate::queue::QueueLook;
 use crate::run::{self, ClaimedJob, Failure};
+use crate::versions::DocumentKey;
 
 /// The two ways to stop.
 #[derive(Clone, Default)]
@@ -187,7 +188,10 @@ impl Workers {
         if panicked {
             let hold = Hold::new(&self.shared, &job, claimed, self.stops.interrupt.clone());
             let error = "EP0813: a step broke, please report the log around it".to_owned();
-            let failure = Failure { error, step: None };
+            let version = job.rule_version.clone();
+            let key = version.map(|version| DocumentKey { site: job.site, version });
+            let rule = key.and_then(|key| self.shared.versions.get(&key));
+            let failure = Failure { error, step: None, rule };
             if let Err(error) = run::fail(&self.shared, &job, &hold, failure).await {
                 tracing::error!(code = "EP0813", %error, "a broken job was not put aside");
             }

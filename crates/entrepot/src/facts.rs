@@ -202,6 +202,9 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::JobFailed { rule, attempts, error } => {
             format!("rule {rule} after {attempts} attempts: {error}")
         }
+        Fact::OrderStopped { stopped } => {
+            format!("rule {}, behind '{}': {}", stopped.rule, stopped.order, stopped.error)
+        }
         Fact::JobDone { rule } => format!("rule {rule}"),
         Fact::JobRetried { rule, by, .. } | Fact::JobCancelled { rule, by } => {
             format!("rule {rule}, by {by}")

@@ -10,8 +10,10 @@ mod backup;
 mod clock;
 mod expected;
 mod file;
+mod job;
 mod node;
 mod pruned;
+mod quota;
 mod recorded;
 #[cfg(test)]
 mod tests;
@@ -40,8 +42,10 @@ pub use backup::BackupFact;
 pub use clock::EventClock;
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
-pub use node::{ExpiringFact, ProgramFact, RemovedFact, RenewedFact};
+pub use job::StoppedFact;
+pub use node::{CertificateFailure, ExpiringFact, ProgramFact, RemovedFact, RenewedFact};
 pub use pruned::PrunedFact;
+pub use quota::QuotaFact;
 pub use recorded::{Event, FORMAT_LEVEL};
 pub use unknown::UnknownFact;
 
@@ -127,16 +131,9 @@ facts! {
     }
     /// Files in a folder with a quota take so much of it.
     "quota.reached" QuotaReached {
-        /// The endpoint that has the folder.
-        endpoint: Name,
-        /// The path of the folder there.
-        folder: String,
-        /// Of what may lie there, in bytes or in files: 80, 90 or 100.
-        percent: u32,
-        /// Bytes that lie there.
-        bytes: u64,
-        /// Files that lie there.
-        files: u64,
+        /// Which folder, and how full it is.
+        #[serde(flatten)]
+        quota: QuotaFact,
     }
     /// An administrator asked for the certificate of a listener to be renewed now.
     "certificate.requested" CertificateRequested {
@@ -147,20 +144,9 @@ facts! {
     }
     /// An authority has not given a listener its certificate; it is asked again later.
     "certificate.failed" CertificateFailed {
-        /// The listener that was to get it.
-        listener: Name,
-        /// The names in it.
-        names: Vec<String>,
-        /// The directory of the authority.
-        directory: String,
-        /// The code of the page that says what to do.
-        code: String,
-        /// Why, as far as it is known.
-        problem: String,
-        /// How often it has failed in a row.
-        failures: u64,
-        /// It is tried again then.
-        retry_at: Timestamp,
+        /// Which certificate, and why it did not come.
+        #[serde(flatten)]
+        failure: CertificateFailure,
     }
     /// A backup was made.
     "backup.made" BackupMade {
@@ -727,6 +713,13 @@ facts! {
         attempts: u32,
         /// Why, one sentence.
         error: String,
+    }
+    /// A job failed for good, and those of its order stand still behind it, until somebody retries
+    /// or cancels it. Told once of each such failure, also where none waits yet.
+    "order.stopped" OrderStopped {
+        /// Which order, and why.
+        #[serde(flatten)]
+        stopped: StoppedFact,
     }
     /// All steps of a job are done.
     "job.done" JobDone {

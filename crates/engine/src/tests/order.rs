@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::rule::{Existing, Retry};
-use entrepot_nouns::{BehindFailed, JobId, JobState, Order, Rule};
+use entrepot_nouns::rule::{Existing, Retry, When};
+use entrepot_nouns::{BehindFailed, Event, Fact, JobId, JobState, Order, Rule};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 
-use super::world::{SITE, World, content, deliver, files, memory_store, rule};
+use serde_json::json;
+
+use super::world::{SITE, World, content, deliver, doing, files, memory_store, name, rule};
 
 /// A rule that keeps files with the same stem in order.
 fn in_order(failed: BehindFailed, retry: Retry) -> Rule {
@@ -118,6 +120,44 @@ async fn a_job_that_failed_keeps_those_behind_it_waiting_or_does_not() {
         let paths = delivered.iter().filter_map(|event| event.fact.file());
         let paths: Vec<&str> = paths.map(|file| &*file.path).collect();
         assert_eq!(paths, ["a.0001", "a.0002"]);
+        let stops = world.events("order.stopped").await;
+        assert_eq!(stops.len(), usize::from(failed == BehindFailed::Stop), "{stops:?}");
+        if let Some(Event { job, fact: Fact::OrderStopped { stopped }, .. }) = stops.first() {
+            assert_eq!((*job, stopped.order.as_str()), (Some(jobs[0]), "a"));
+            assert!(stopped.error.contains("EP0805"), "{}", stopped.error);
+        }
         world.kill().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_is_told_once_each_time_an_order_comes_to_stand_still() {
+    let mut world = World::new(214).await;
+    let faulty = FaultStore::new(memory_store(&world.env));
+    for nth in [1, 2] {
+        faulty.fail(Some(StoreCall::Write), nth, Fault::Io);
+    }
+    world.target("partner", Arc::new(faulty)).await;
+    world.put(&in_order(BehindFailed::Stop, Retry { attempts: 1, ..Retry::default() })).await;
+    let told = json!([{"set": {"which": "event.order", "why": "event.error"}}]);
+    let when = When::Event("order.stopped".to_owned()).into();
+    world.put(&Rule { name: name("alert"), when, ..doing(told) }).await;
+    let jobs = arrive(&mut world, &["a"], 5).await.remove(0);
+    world.start();
+    for stops in [1, 2] {
+        world.ended(jobs[0]).await;
+        world.until(async |world| world.events("job.done").await.len() == stops).await;
+        let told = world.events("order.stopped").await;
+        assert_eq!(told.len(), stops, "{told:?}");
+        let alert = world.job_of(&told[stops - 1], "alert").await;
+        let steps = world.db.job_steps(alert).await.unwrap();
+        assert_eq!(world.ended(alert).await.state, JobState::Done, "{steps:?}");
+        assert!(world.retry(jobs[0], world.env.now()).await);
+        world.engine().wake();
+    }
+    for job in &jobs {
+        assert_eq!(world.ended(*job).await.state, JobState::Done);
+    }
+    assert_eq!(world.events("order.stopped").await.len(), 2);
+    world.kill().await;
 }

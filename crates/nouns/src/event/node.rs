@@ -19,6 +19,25 @@ pub struct RenewedFact {
     pub not_after: Timestamp,
 }
 
+/// A certificate that an authority has not given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CertificateFailure {
+    /// The listener that was to get it.
+    pub listener: Name,
+    /// The names in it.
+    pub names: Vec<String>,
+    /// The directory of the authority.
+    pub directory: String,
+    /// The code of the page that says what to do.
+    pub code: String,
+    /// Why, as far as it is known.
+    pub problem: String,
+    /// How often it has failed in a row.
+    pub failures: u64,
+    /// It is tried again then.
+    pub retry_at: Timestamp,
+}
+
 /// A key that ends soon, or has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExpiringFact {

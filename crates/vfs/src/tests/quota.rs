@@ -70,11 +70,9 @@ async fn a_quota_that_fills_is_told_once_until_it_was_emptier() {
     vfs.remove(&path("/a")).await.unwrap();
     put(vfs, "/a", &content(1, 600)).await.unwrap();
     let events = reached().await;
-    let Fact::QuotaReached { endpoint, folder, percent, bytes, files } = &events[3].fact else {
-        panic!("{events:?}")
-    };
-    assert_eq!((endpoint.as_str(), folder.as_str()), ("files", "homes/q"));
-    assert_eq!((*percent, *bytes, *files), (80, 810, 6));
+    let Fact::QuotaReached { quota } = &events[3].fact else { panic!("{events:?}") };
+    assert_eq!((quota.endpoint.as_str(), quota.folder.as_str()), ("files", "homes/q"));
+    assert_eq!((quota.percent, quota.bytes, quota.files), (80, 810, 6));
     assert_eq!(events[3].account, Some(name("q")));
 }
 

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use entrepot_auth::EffectiveMount;
-use entrepot_nouns::event::{Fact, FileFact};
+use entrepot_nouns::event::{Fact, FileFact, QuotaFact};
 use entrepot_nouns::{Digests, Displaced, EventId, Right, crash};
 use entrepot_storage::thread::Threads;
 use entrepot_storage::{CopyRange, Existing, Meta, Publish, StoreError, TakenBack};
@@ -467,8 +467,8 @@ impl Upload {
         for Filled { folder, filling } in filled {
             let endpoint = self.place.mount.endpoint.noun.name.clone();
             let (folder, Filling { percent, bytes, files }) = (folder.to_string(), filling);
-            let fact = Fact::QuotaReached { endpoint, folder, percent, bytes, files };
-            let event = self.vfs.0.event(fact);
+            let quota = QuotaFact { endpoint, folder, percent, bytes, files };
+            let event = self.vfs.0.event(Fact::QuotaReached { quota });
             if let Err(error) = self.vfs.data_plane().book.record(&event) {
                 tracing::warn!(code = error.code(), %error, "a quota that fills is not recorded");
             }

@@ -1,0 +1,17 @@
+//! What events say of jobs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::Name;
+
+/// An order whose jobs stand still behind one that failed for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoppedFact {
+    /// The name of the rule, which may have been deleted since.
+    pub rule: Name,
+    /// What its jobs have in common: what the rule's `order` stands for.
+    pub order: String,
+    /// Why the job failed, one sentence.
+    pub error: String,
+}
