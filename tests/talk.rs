@@ -115,6 +115,63 @@ rule:
 }
 
 #[test]
+fn a_receiver_that_is_gone_is_left_alone_until_an_admin_enables_it() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let (hook, told) = server("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n")?;
+    let documents = format!(
+        "endpoint:
+  name: shop
+  target:
+    webhook:
+      url: http://127.0.0.1:{hook}/in
+      secret_key: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+      allow_private: true
+---
+rule:
+  name: tell
+  when: {{event: file.uploaded}}
+  do: [webhook: {{endpoint: shop}}]
+---
+rule:
+  name: alert
+  when: {{event: endpoint.disabled}}
+  do: [set: {{which: event.endpoint}}]
+"
+    );
+    apply(&node, &documents)?;
+    node.start()?;
+    let failed = |count: usize| {
+        node.until("the jobs to fail", || {
+            let failed = node.events("job.failed")?;
+            Ok((failed.len() == count).then_some(failed))
+        })
+    };
+    let local = local_file(&node, "a.bin", b"a")?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    failed(1)?;
+    login.sftp_batch(&node, &format!("put {} b\n", text(&local)?))?;
+    let second = failed(2)?.to_vec();
+    ensure!(second.iter().any(|event| event["error"].to_string().contains("EP0899")), "{second:?}");
+    ensure!(node.events("endpoint.disabled")?.len() == 1);
+    node.until("the alert", || {
+        let done = node.events("job.done")?;
+        Ok(done.iter().any(|event| event["rule"] == "alert").then_some(()))
+    })?;
+    let shown = node.json(&["endpoint", "show", "shop"])?.to_string();
+    ensure!(shown.contains("\"enabled\":false"), "{shown}");
+    told.recv()?;
+    ensure!(told.try_recv().is_err(), "it was told although it is gone");
+    node.cli(&["endpoint", "change", "shop", "target.webhook.enabled=true"])?;
+    login.sftp_batch(&node, &format!("put {} c\n", text(&local)?))?;
+    told.recv()?;
+    node.until("the second disabling", || {
+        Ok((node.events("endpoint.disabled")?.len() == 2).then_some(()))
+    })?;
+    node.stop()
+}
+
+#[test]
 fn an_endpoint_is_used_for_what_its_kind_is_for() -> Result<()> {
     let mut node = Node::new(program(), None)?;
     node.start()?;

@@ -8,6 +8,7 @@ mod approval;
 mod as2;
 mod backup;
 mod clock;
+mod endpoint;
 mod expected;
 mod file;
 mod job;
@@ -40,6 +41,7 @@ pub use approval::ApprovalFact;
 pub use as2::{As2Message, As2Receipt, As2Refusal};
 pub use backup::BackupFact;
 pub use clock::EventClock;
+pub use endpoint::DisabledFact;
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
 pub use job::StoppedFact;
@@ -134,6 +136,13 @@ facts! {
         /// Which folder, and how full it is.
         #[serde(flatten)]
         quota: QuotaFact,
+    }
+    /// A receiver of web hooks wants no more of them: nothing is sent to its endpoint until somebody
+    /// enables it again.
+    "endpoint.disabled" EndpointDisabled {
+        /// Which endpoint, and why.
+        #[serde(flatten)]
+        disabled: DisabledFact,
     }
     /// An administrator asked for the certificate of a listener to be renewed now.
     "certificate.requested" CertificateRequested {
@@ -790,8 +799,8 @@ facts! {
         name: Name,
         /// `created`, `changed` or `deleted`.
         action: String,
-        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start and
-        /// for hashes of passwords made anew after a login.
+        /// Who: an admin account, `cli:<user>`, or `node:<name>` for keys made at first start, for
+        /// hashes of passwords made anew after a login, and for endpoints that were disabled.
         by: String,
         /// Names of the fields that changed; never their values.
         fields: Vec<String>,

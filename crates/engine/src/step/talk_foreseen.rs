@@ -1,9 +1,11 @@
 //! What steps that talk to other servers would send, and where.
 
 use async_trait::async_trait;
+use entrepot_nouns::EndpointTarget;
+use entrepot_nouns::endpoint::WebhookTarget;
 use entrepot_nouns::rule::{HttpBody, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec};
 
-use super::StepError;
+use super::{StepError, webhook};
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::pattern;
 
@@ -26,7 +28,11 @@ impl Foresee for HttpSpec {
 #[async_trait]
 impl Foresee for WebhookSpec {
     async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
-        foresight.endpoint(&self.endpoint).await?;
+        let endpoint = foresight.endpoint(&self.endpoint).await?;
+        if let EndpointTarget::Webhook(WebhookTarget { enabled: false, .. }) = &endpoint.noun.target
+        {
+            return Err(webhook::disabled(&self.endpoint));
+        }
         Ok(Foreseen::open(format!("tells '{}' of the event", self.endpoint), ANSWER))
     }
 }

@@ -5,15 +5,20 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use entrepot_crypto::webhook::{SignedMessage, signatures};
+use entrepot_db::DbError;
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{HeaderName, HeaderValue, Method, Request, header};
+use entrepot_nouns::event::DisabledFact;
+use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::WebhookSpec;
-use entrepot_nouns::{EndpointTarget, Event};
+use entrepot_nouns::{Endpoint, EndpointTarget, Event, EventId, Fact, Kind, Name};
 use serde_json::json;
 
 use super::{Step, StepError, http};
 use crate::ids::{self, StepKey};
 use crate::limits::WEBHOOK_TIME;
+use crate::pause::Pause;
+use crate::rules;
 use crate::run::Run;
 
 #[async_trait]
@@ -23,6 +28,9 @@ impl Step for WebhookSpec {
         let EndpointTarget::Webhook(target) = &stored.noun.target else {
             return Err(http::other_kind(&self.endpoint, stored.noun.target.as_str(), "webhook"));
         };
+        if !target.enabled {
+            return Err(disabled(&self.endpoint));
+        }
         let keys = run.hold.waiting(run.shared.file_access.secret(&stored)).await??;
         let body = message(&run.job.event)?;
         let id = ids::sent_by_step(run.job.id, key).to_string();
@@ -57,8 +65,72 @@ impl Step for WebhookSpec {
             return Ok(());
         }
         run.asked_to_wait = http::retry_after(&response, run.shared.recorder.env().now());
-        Err(run.hold.waiting(http::refusal(&self.endpoint, response)).await?)
+        let is_gone = response.status.as_u16() == 410;
+        let refusal = run.hold.waiting(http::refusal(&self.endpoint, response)).await?;
+        if is_gone {
+            disable(run, &stored, &refusal).await?;
+        }
+        Err(refusal)
     }
+}
+
+pub(super) fn disabled(endpoint: &Name) -> StepError {
+    let text = format!("endpoint '{endpoint}' is disabled: its receiver wants no more web hooks");
+    StepError::permanent("EP0899", text)
+}
+
+/// A receiver that is gone (410) wants nothing more: its endpoint is disabled, for all rules.
+async fn disable(
+    run: &Run<'_>,
+    endpoint: &Stored<Endpoint>,
+    refusal: &StepError,
+) -> Result<(), StepError> {
+    run.hold.fence().await?;
+    let events = run.hold.insist(|| change(run, endpoint, refusal)).await?;
+    run.reached(Pause::Changed)?;
+    let ids: Vec<EventId> = events.iter().map(|event| event.id).collect();
+    for event in &events {
+        run.seal(event).await?;
+    }
+    run.hold.insist(|| run.shared.db.mark_sealed(&ids)).await
+}
+
+/// Disables the endpoint, if it is still the one that was asked; what is to be told of that. Over
+/// all nodes one such change is made at a time.
+async fn change(
+    run: &Run<'_>,
+    asked: &Stored<Endpoint>,
+    refusal: &StepError,
+) -> Result<Vec<Event>, DbError> {
+    let (recorder, job) = (&run.shared.recorder, run.job);
+    let mut tx = run.shared.db.begin().await?;
+    let found = tx.find::<Endpoint>(job.site, &asked.noun.name).await?;
+    let Some(mut found) = found.filter(|found| found.noun.target == asked.noun.target) else {
+        return Ok(Vec::new());
+    };
+    if let EndpointTarget::Webhook(target) = &mut found.noun.target {
+        target.enabled = false;
+    }
+    tx.put(job.site, found.id, &found.noun, recorder.env().now()).await?;
+    let name = found.noun.name;
+    let changed = Fact::ConfigChanged {
+        noun: Kind::Endpoint,
+        name: name.clone(),
+        action: "changed".to_owned(),
+        by: format!("node:{}", recorder.node()),
+        fields: vec!["target.webhook.enabled".to_owned()],
+    };
+    let (rule, reason) = (job.rule.clone(), refusal.to_string());
+    let disabled = DisabledFact { endpoint: name, rule, reason };
+    let mut scope = rules::caused_by(&job.event);
+    scope.job = Some(job.id);
+    let changed = recorder.event(&scope, changed);
+    let disabled = recorder.event(&scope, Fact::EndpointDisabled { disabled });
+    for event in [&changed, &disabled] {
+        tx.insert_event(event).await?;
+    }
+    tx.commit().await?;
+    Ok(vec![changed, disabled])
 }
 
 /// What is told: kind and time as the specification names them, and the event as the API shows it.

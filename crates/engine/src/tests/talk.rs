@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use entrepot_crypto::webhook::{SignedMessage, signatures};
 use entrepot_nouns::noun::Noun as _;
-use entrepot_nouns::{Endpoint, Job, JobState, Rule, Secret};
+use entrepot_nouns::{Endpoint, EndpointTarget, Event, Fact, Job, JobState, Rule, Secret};
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::world::{SITE, World, content};
+use super::world::{SITE, World, content, name};
 
 /// A request as the server of a test got it.
 #[derive(Clone)]
@@ -84,6 +84,7 @@ async fn read(stream: &mut TcpStream) -> Got {
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const BUSY: &str = "HTTP/1.1 503 Unavailable\r\nRetry-After: 120\r\nContent-Length: 4\r\n\r\nbusy";
 const NO: &str = "HTTP/1.1 422 Unprocessable\r\nContent-Length: 10\r\n\r\nno\x1bsuch it";
+const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 8\r\n\r\nno more!";
 
 async fn endpoint(world: &World, target: Json, secret: &str) {
     let endpoint: Endpoint =
@@ -256,6 +257,44 @@ async fn a_web_hook_is_signed_by_both_keys_and_comes_again_under_its_id() {
         assert_eq!(body["type"], "file.uploaded");
         assert_eq!(body["data"]["path"], "/in/a", "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_sent_nothing_more_until_somebody_enables_it() {
+    let server = Server::start(&[GONE, OK]).await;
+    let mut world = World::new(507).await;
+    let url = format!("http://127.0.0.1:{}/hooks", server.port);
+    let keys = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let target = json!({"webhook": {"url": url, "allow_private": true}});
+    endpoint(&world, target.clone(), keys).await;
+    let rule = doing(json!([{"webhook": {"endpoint": "there"}}]));
+    let first = job(&mut world, &rule, "/in/a", b"content").await;
+    assert_eq!((first.state, first.attempts), (JobState::Failed, 1));
+    let error = first.error.unwrap();
+    assert!(error.starts_with("EP0891: ") && error.contains("410 Gone: no more!"), "{error}");
+    let there = world.db.find::<Endpoint>(SITE, &name("there")).await.unwrap().unwrap();
+    assert!(matches!(&there.noun.target, EndpointTarget::Webhook(target) if !target.enabled));
+    let told = world.events("endpoint.disabled").await;
+    let [Event { job, fact: Fact::EndpointDisabled { disabled }, .. }] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!((*job, disabled.rule.as_str()), (Some(first.id), "r"));
+    assert!(disabled.reason.contains("410"), "{}", disabled.reason);
+    let changed = world.events("config.changed").await;
+    assert!(
+        matches!(&changed[..], [Event { fact: Fact::ConfigChanged { by, .. }, .. }]
+            if by.starts_with("node:")),
+        "{changed:?}"
+    );
+    let event = world.upload("/in/b", b"content").await;
+    let second = ended(&world, &event).await;
+    assert_eq!((second.state, second.attempts), (JobState::Failed, 1));
+    assert!(second.error.unwrap().starts_with("EP0899: "));
+    assert_eq!(server.got().len(), 1, "it was told although it is disabled");
+    endpoint(&world, target, keys).await;
+    assert!(world.retry(second.id, world.env.now()).await);
+    assert_eq!(ended(&world, &event).await.state, JobState::Done);
+    assert_eq!(world.events("endpoint.disabled").await.len(), 1);
 }
 
 #[test]

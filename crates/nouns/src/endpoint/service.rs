@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::document::is_default;
+use crate::document::{OnByDefault, is_default};
 use crate::noun::FieldError;
 use crate::secret::{Sealed, Secret};
 
@@ -36,11 +36,15 @@ pub struct WebTarget {
 }
 
 /// A receiver of web hooks, as Standard Webhooks 1.0 has them: `webhook` steps post events there.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookTarget {
     /// `https://host/path`, or `http://`.
     pub url: String,
+    /// Whether anything is sent there. A receiver that answers 410 (Gone) wants nothing more: the
+    /// server sets this to false, and an administrator back to true.
+    #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
+    pub enabled: bool,
     /// The key that signs, sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_sealed: Option<Sealed>,
