@@ -76,7 +76,7 @@ impl Admin {
         rule: Stored<Rule>,
         event: &Event,
     ) -> Result<RuleExplanation> {
-        let site = self.site_name(actor.site).await?;
+        let site = self.explained_site(actor.site).await?;
         let (explainer, event) = (self.rule_explainer, event.clone());
         let failed = |problem: String| AdminError::Internal { what: "asking the rule", problem };
         let explain = move || explainer(&site, vec![rule], vec![event]);

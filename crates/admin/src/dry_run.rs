@@ -24,7 +24,7 @@ impl Admin {
         actor.must(AdminRight::Audit)?;
         let source = RuleSource { rule: order.rule, documents: order.documents };
         let rule = self.rule_of(actor, &source).await?;
-        let site = self.site_name(actor.site).await?;
+        let site = self.explained_site(actor.site).await?;
         let (events, path) = match order.about {
             None => (Vec::new(), None),
             Some(RuleSubject::Event(event)) => (vec![self.event_of(actor, &event).await?], None),

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 
 use entrepot_db::{EventFilter, event_paths};
 use entrepot_nouns::explanation::{
-    EventName, Explanation, Remark, RemarkReason, RuleExplanation, RuleOutcome,
+    EventName, ExplainedSite, Explanation, Remark, RemarkReason, RuleExplanation, RuleOutcome,
 };
-use entrepot_nouns::{AdminRight, Event, Fact, Kind, Name, Rule, SiteId, Stored, Timestamp, VPath};
+use entrepot_nouns::{
+    AdminRight, Event, Fact, Kind, Name, Policy, Rule, SiteId, Stored, Timestamp, VPath,
+};
 
 use crate::actor::Actor;
 use crate::admin::Admin;
@@ -58,17 +60,17 @@ impl Admin {
     pub(crate) async fn explain(&self, actor: &Actor, question: RuleQuestion) -> Result<Response> {
         actor.must(AdminRight::See)?;
         let rules = self.asked_rules(actor, question.rule.as_ref()).await?;
-        let name = self.site_name(actor.site).await?;
+        let site = self.explained_site(actor.site).await?;
         let mut found = match &question.about {
             RuleSubject::Event(event) => self.one_event(actor, event).await?,
             RuleSubject::Path(path) => self.events_about(actor, path).await?,
         };
         if rules.is_empty() {
-            let text = format!("the site '{name}' has no rules");
+            let text = format!("the site '{}' has no rules", site.name);
             found.remarks.push(Remark { reason: RemarkReason::NoRules, text });
         }
         let (explainer, events) = (self.rule_explainer, found.events);
-        let explain = move || explainer(&name, rules, events);
+        let explain = move || explainer(&site, rules, events);
         let explained = tokio::task::spawn_blocking(explain).await;
         let mut events = explained.map_err(|error| AdminError::Internal {
             what: "explaining rules",
@@ -81,6 +83,13 @@ impl Admin {
         }
         let explanation = Explanation { events, remarks: found.remarks };
         Ok(Response::Explanation { explanation: Box::new(explanation) })
+    }
+
+    /// What rules of a site may ask of it.
+    pub(crate) async fn explained_site(&self, site: SiteId) -> Result<ExplainedSite> {
+        let name = self.site_name(site).await?;
+        let policies = self.parts().db.list::<Policy>(site).await?;
+        Ok(ExplainedSite::new(name, policies.into_iter().map(|policy| policy.noun)))
     }
 
     async fn asked_rules(&self, actor: &Actor, name: Option<&Name>) -> Result<Vec<Stored<Rule>>> {

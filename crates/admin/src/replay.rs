@@ -105,7 +105,7 @@ impl Admin {
         events: Vec<Event>,
     ) -> Result<(Vec<ReplayedEvent>, Vec<Job>)> {
         let (explainer, rules) = (self.rule_explainer, vec![again.rule.clone()]);
-        let site = self.site_name(actor.site).await?;
+        let site = self.explained_site(actor.site).await?;
         let explained = tokio::task::spawn_blocking(move || explainer(&site, rules, events)).await;
         let explained: Vec<EventExplanation> = explained.map_err(|error| AdminError::Internal {
             what: "replaying a rule",

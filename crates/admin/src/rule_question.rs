@@ -1,13 +1,13 @@
 //! Why an event started which rules: what is asked, and who answers.
 
-use entrepot_nouns::explanation::{EventExplanation, EventName};
+use entrepot_nouns::explanation::{EventExplanation, EventName, ExplainedSite};
 use entrepot_nouns::{Event, Name, Rule, Stored};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Says of each event of the named site what each rule makes of it, with the id of the job that it
-/// would make.
-pub type RuleExplainer = fn(&Name, Vec<Stored<Rule>>, Vec<Event>) -> Vec<EventExplanation>;
+/// Says of each event of the site what each rule makes of it, with the id of the job that it would
+/// make.
+pub type RuleExplainer = fn(&ExplainedSite, Vec<Stored<Rule>>, Vec<Event>) -> Vec<EventExplanation>;
 
 /// What is to be explained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use entrepot_db::EventFilter;
-use entrepot_nouns::explanation::{EventExplanation, RuleExplanation, RuleOutcome};
+use entrepot_nouns::explanation::{EventExplanation, ExplainedSite, RuleExplanation, RuleOutcome};
 use entrepot_nouns::rule::{Step, StepList, StepsAt};
 use entrepot_nouns::rule_report::{DiffedEvent, LintFinding, RuleChange, RuleDiff, RuleTestReport};
 use entrepot_nouns::{AdminRight, Event, Mount, Name, Rule, SiteId, Stored};
@@ -71,7 +71,7 @@ impl Admin {
     /// The answer tells of events besides rules.
     pub(crate) async fn diff_rules(&self, actor: &Actor, source: RuleSource) -> Result<Response> {
         actor.must(AdminRight::See)?;
-        let site = self.site_name(actor.site).await?;
+        let site = self.explained_site(actor.site).await?;
         let mut diffs = Vec::new();
         for after in self.rules_of(actor, &source, Checked::Whole).await? {
             let before = self.parts().db.find::<Rule>(actor.site, &after.noun.name).await?;
@@ -83,7 +83,7 @@ impl Admin {
     async fn diff_rule(
         &self,
         site: SiteId,
-        name: &Name,
+        explained: &ExplainedSite,
         before: Option<Stored<Rule>>,
         after: Stored<Rule>,
     ) -> Result<RuleDiff> {
@@ -111,9 +111,9 @@ impl Admin {
         events.sort_by_key(|event: &Event| (event.at, event.id.0));
         events.dedup_by_key(|event| event.id);
         let explainer = self.rule_explainer;
-        let name = name.clone();
+        let explained = explained.clone();
         let rules: Vec<Stored<Rule>> = before.into_iter().chain([after]).collect();
-        let explain = move || explainer(&name, rules, events);
+        let explain = move || explainer(&explained, rules, events);
         for explained in blocking("comparing rules", explain).await? {
             add_event(&mut diff, explained);
         }

@@ -16,6 +16,7 @@ mod types;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use cel::{Context, Program, Value};
@@ -24,6 +25,7 @@ use entrepot_nouns::rule::{ExpressionValue, Triggers};
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Event, Fact};
 
+use crate::calendars::{Calendars, RuleSite};
 use crate::limits::{
     CONDITION_BYTES, CONDITION_COST, CONDITION_DEPTH, CONDITION_INPUT_BYTES,
     CONDITION_INPUT_ENTRIES, CONDITION_REGEX_COST, CONDITION_STACK_BYTES, FORMAT_SIZE,
@@ -34,7 +36,8 @@ use crate::pattern;
 pub(crate) use constraints::{Constraint, Must};
 pub(crate) use error::ConditionError;
 use error::short;
-use functions::environment;
+pub(crate) use functions::IN_CALENDAR;
+use functions::{add_calendars, environment};
 use tree::children;
 use types::Scope;
 
@@ -144,11 +147,12 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 #[derive(Clone)]
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
+    calendars: Arc<Calendars>,
 }
 
 impl Subject {
-    /// For `event` of the site named `site`.
-    pub(crate) fn new(event: &Event, site: &str) -> Subject {
+    /// For `event` of `site`.
+    pub(crate) fn new(event: &Event, site: &RuleSite) -> Subject {
         let mut json = serde_json::to_value(event).unwrap_or_default();
         if let (Some(fields), Some(replaced)) = (json.as_object_mut(), event.fact.replaced()) {
             fields.insert("replaced".to_owned(), replaced.into());
@@ -160,10 +164,11 @@ impl Subject {
                 ("file", file(event)),
                 ("account", account),
                 ("command", command(event)),
-                ("site", site.into()),
+                ("site", site.name.as_str().into()),
                 ("params", parameters(event)),
                 ("hook", hook(event)),
             ],
+            calendars: site.calendars.clone(),
         }
     }
 
@@ -193,6 +198,7 @@ impl Subject {
         for (name, value) in &self.variables {
             context.add_variable_from_value(*name, value.clone());
         }
+        add_calendars(&mut context, self.calendars.clone());
         context
     }
 }
@@ -414,11 +420,11 @@ fn sum(parts: impl Iterator<Item = Cost>) -> Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::uploaded;
+    use crate::fixture::{main_site, uploaded};
 
     fn ask(source: &str) -> Result<bool, ConditionError> {
         let event = uploaded("/in/orders/a.xml");
-        Condition::compile(source)?.holds(&Subject::new(&event, "main"))
+        Condition::compile(source)?.holds(&Subject::new(&event, &main_site()))
     }
 
     #[test]
@@ -507,12 +513,12 @@ mod tests {
         for identity in [None, Some("7:1".to_owned())] {
             let mut event = uploaded("/in/a");
             event.fact.set_displaced(Some(entrepot_nouns::Displaced { identity }));
-            let subject = Subject::new(&event, "main");
+            let subject = Subject::new(&event, &main_site());
             assert_eq!(Condition::compile("event.replaced").unwrap().holds(&subject), Ok(true));
         }
         let mut event = uploaded("/in/a");
         event.fact = entrepot_nouns::Fact::NodeStopped {};
-        let subject = Subject::new(&event, "main");
+        let subject = Subject::new(&event, &main_site());
         assert_eq!(Condition::compile("has(event.replaced)").unwrap().holds(&subject), Ok(false));
     }
 
@@ -521,7 +527,7 @@ mod tests {
         let mut event = uploaded("/in/a");
         event.fact = entrepot_nouns::Fact::NodeStopped {};
         event.account = None;
-        let subject = Subject::new(&event, "main");
+        let subject = Subject::new(&event, &main_site());
         let holds = |source: &str| Condition::compile(source).unwrap().holds(&subject);
         assert!(matches!(holds("file.size > 0"), Err(ConditionError::Fails(_))));
         assert_eq!(holds("file == null && account == null"), Ok(true));

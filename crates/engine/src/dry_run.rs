@@ -19,6 +19,7 @@ use entrepot_vfs::Service;
 use serde_json::Value as Json;
 use tokio::task::JoinError;
 
+use crate::calendars::RuleSite;
 use crate::files::{AccountFiles, FileAccess};
 use crate::foresight::{Foresee, Foreseen, Foresight, LookedAtParts, look};
 use crate::limits::EACH_FORESEEN;
@@ -57,6 +58,7 @@ impl DryRunner {
     /// The runtime is ending.
     pub async fn run(&self, subject: DryRunSubject) -> Result<RuleDryRun, JoinError> {
         let DryRunSubject { rule, site, mut events, path, account } = subject;
+        let site = RuleSite::from(&site);
         let best = events.iter().position(|event| explain::trigger_fits(&rule, event));
         let (origin, event) = if events.is_empty() {
             (EventOrigin::MadeUp, self.made_up(&rule, path, account))
@@ -114,12 +116,12 @@ impl DryRunner {
     async fn foresight(
         &self,
         rule: &Stored<Rule>,
-        site: &Name,
+        site: &RuleSite,
         event: Event,
         origin: EventOrigin,
     ) -> Result<Foresight<'_>, JoinError> {
         let job = rules::job(&event, rule, self.env.now());
-        let (noun, name) = (rule.noun.clone(), site.to_string());
+        let (noun, name) = (rule.noun.clone(), site.name.clone());
         let compiling = move || RunRule::new(noun, name);
         let compiled = tokio::task::spawn_blocking(compiling).await?;
         let path = pattern::event_path(&event).and_then(|path| path.parse::<VPath>().ok());
@@ -135,6 +137,7 @@ impl DryRunner {
         Ok(Foresight {
             parts: &self.parts,
             rule: compiled,
+            calendars: site.calendars.clone(),
             job,
             origin,
             address: StepAddress(String::new()),

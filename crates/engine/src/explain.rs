@@ -3,20 +3,27 @@
 
 use entrepot_nouns::expect::PathPattern;
 use entrepot_nouns::explanation::{
-    ConditionExplanation, EventExplanation, ExplainedJob, RuleExplanation, RuleOutcome,
+    ConditionExplanation, EventExplanation, ExplainedJob, ExplainedSite, RuleExplanation,
+    RuleOutcome,
 };
 use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::rule::{Triggers, When};
-use entrepot_nouns::{Event, Fact, Name, Rule, Stored};
+use entrepot_nouns::{Event, Fact, Rule, Stored};
 
+use crate::calendars::RuleSite;
 use crate::condition::Subject;
 use crate::ids;
 use crate::pattern;
 use crate::rules::{self, Compiled, Misfit, Verdict};
 
-/// Says of each event, of the site named `site`, what each rule makes of it. Blocks for
-/// milliseconds a rule. A job is named by the id that it has, whether it exists or not.
-pub fn explain(site: &Name, rules: Vec<Stored<Rule>>, events: Vec<Event>) -> Vec<EventExplanation> {
+/// Says of each event of a site what each rule makes of it. Blocks for milliseconds a rule. A job
+/// is named by the id that it has, whether it exists or not.
+pub fn explain(
+    site: &ExplainedSite,
+    rules: Vec<Stored<Rule>>,
+    events: Vec<Event>,
+) -> Vec<EventExplanation> {
+    let site = RuleSite::from(site);
     let compiled = |rule: Stored<Rule>| {
         // Only what is evaluated is compiled.
         if events.iter().any(|event| trigger_fits(&rule, event)) {
@@ -27,7 +34,7 @@ pub fn explain(site: &Name, rules: Vec<Stored<Rule>>, events: Vec<Event>) -> Vec
     };
     let rules: Vec<Compiled> = rules.into_iter().map(compiled).collect();
     let explained = events.into_iter().map(|event| {
-        let asked = Asked { event: &event, site };
+        let asked = Asked { event: &event, site: &site };
         let mut subject = None;
         let of_rules = rules.iter().map(|compiled| asked.of(compiled, &mut subject)).collect();
         EventExplanation {
@@ -41,14 +48,14 @@ pub fn explain(site: &Name, rules: Vec<Stored<Rule>>, events: Vec<Event>) -> Vec
 }
 
 /// Says of one event what one rule makes of it. Blocks for milliseconds.
-pub(crate) fn explain_one(site: &Name, rule: Stored<Rule>, event: &Event) -> RuleExplanation {
+pub(crate) fn explain_one(site: &RuleSite, rule: Stored<Rule>, event: &Event) -> RuleExplanation {
     Asked { event, site }.of(&Compiled::of(rule), &mut None)
 }
 
 /// The event that is asked about.
 struct Asked<'e> {
     event: &'e Event,
-    site: &'e Name,
+    site: &'e RuleSite,
 }
 
 impl Asked<'_> {
@@ -83,7 +90,7 @@ impl Asked<'_> {
     }
 
     fn subject(&self) -> Subject {
-        Subject::new(self.event, self.site.as_str())
+        Subject::new(self.event, self.site)
     }
 
     fn condition(
@@ -164,7 +171,7 @@ impl Asked<'_> {
         let depth = self.event.depth;
         match outcome {
             RuleOutcome::OtherSite => {
-                format!("the event belongs to the site '{}', the rule to another", self.site)
+                format!("the event belongs to the site '{}', the rule to another", self.site.name)
             }
             RuleOutcome::Waited => {
                 let moment = match rule.noun.when.before() {
@@ -261,12 +268,15 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::calendars::{Calendars, RuleSite};
     use crate::fixture::uploaded;
     use crate::meters::Meters;
     use crate::rules::Rules;
 
     const NORTH: SiteId = SiteId(Uuid::from_u128(77));
+
+    fn main_site() -> ExplainedSite {
+        ExplainedSite::new("main".parse().unwrap(), [])
+    }
 
     fn stored(number: u128, site: SiteId, fields: Json) -> Stored<Rule> {
         let mut rule = json!({"name": format!("r{number}"), "do": [{"delete": {}}]});
@@ -387,7 +397,7 @@ mod tests {
             Event { fact: Fact::ScheduleDue { rule, planned }, ..upload.clone() }
         };
         let events = vec![upload.clone(), due("weekly"), due("nightly")];
-        let explained = explain(&"main".parse().unwrap(), vec![rule], events);
+        let explained = explain(&main_site(), vec![rule], events);
         let why: Vec<&str> = explained.iter().map(|event| &*event.rules[0].why).collect();
         let wanted = [
             "the event is 'file.uploaded', not an instant of the rule's schedule",
@@ -423,7 +433,7 @@ mod tests {
         ];
         let of = |fact| Event { fact, ..upload.clone() };
         let events = facts.map(of).into_iter().chain([upload.clone()]).collect();
-        let explained = explain(&"main".parse().unwrap(), vec![rule], events);
+        let explained = explain(&main_site(), vec![rule], events);
         let why: Vec<&str> = explained.iter().map(|event| &*event.rules[0].why).collect();
         let wanted = [
             "it is about files that rule 'other' expects",
@@ -440,7 +450,7 @@ mod tests {
     #[test]
     fn what_is_explained_is_what_happens() {
         let (rules, events) = (rules(), events());
-        let site = |name: &str| RuleSite { name: name.to_owned(), calendars: Calendars::default() };
+        let site = |name: &str| RuleSite { name: name.to_owned(), ..RuleSite::default() };
         let sites = HashMap::from([(SiteId::MAIN, site("main")), (NORTH, site("north"))]);
         let running = Rules::compiled(1, sites, rules.clone());
         let mut seen = HashMap::new();
@@ -448,7 +458,7 @@ mod tests {
             let site = if event.site == NORTH { "north" } else { "main" };
             let now = Timestamp::default();
             let matched = running.matching(event, now, &Meters::default());
-            let site = site.parse().unwrap();
+            let site = ExplainedSite::new(site.parse().unwrap(), []);
             let explained = explain(&site, rules.clone(), vec![event.clone()]).remove(0);
             for explained in &explained.rules {
                 let makes = matched.jobs.iter().find(|job| job.rule == explained.rule);
@@ -483,8 +493,7 @@ mod tests {
         let when = json!({"event": "file.uploaded"});
         let condition = "account == 'acme' && file.size > 100 && site == 'main'";
         let rule = stored(1, SiteId::MAIN, json!({"when": when, "if": condition}));
-        let site = "main".parse().unwrap();
-        let explained = explain(&site, vec![rule], vec![uploaded("/in/a.xml")]).remove(0);
+        let explained = explain(&main_site(), vec![rule], vec![uploaded("/in/a.xml")]).remove(0);
         let [rule] = &explained.rules[..] else { panic!("{explained:?}") };
         assert_eq!(rule.outcome, RuleOutcome::ConditionFalse);
         assert!(rule.changed_at.is_none());

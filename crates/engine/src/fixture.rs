@@ -3,6 +3,13 @@
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{Digests, Env, Event, Fact, Protocol, SiteId};
 
+use crate::calendars::RuleSite;
+
+/// The site `main`, without calendars.
+pub(crate) fn main_site() -> RuleSite {
+    RuleSite { name: "main".to_owned(), ..RuleSite::default() }
+}
+
 /// A small file that `acme` uploaded.
 pub(crate) fn uploaded(path: &str) -> Event {
     let env = Env::simulated(11);

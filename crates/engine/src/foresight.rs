@@ -14,6 +14,7 @@ use entrepot_spawn::Allowed;
 use entrepot_storage::{EntryKind, Meta, StoreError};
 use serde_json::Value as Json;
 
+use crate::calendars::Calendars;
 use crate::condition::Subject;
 use crate::files::{AccountFiles, FileAccess};
 use crate::limits::LOOK;
@@ -68,6 +69,7 @@ pub(crate) struct LookedAtParts {
 pub(crate) struct Foresight<'a> {
     pub(crate) parts: &'a LookedAtParts,
     pub(crate) rule: Arc<RunRule>,
+    pub(crate) calendars: Arc<Calendars>,
     /// The job that would be made; it never is.
     pub(crate) job: Job,
     pub(crate) origin: EventOrigin,
@@ -122,7 +124,7 @@ impl Foresight<'_> {
     }
 
     fn subject(&self, noted: &Noted) -> Subject {
-        self.rule.subject(&self.job.event).with_noted(&self.job.event, noted)
+        self.rule.subject(&self.job.event, &self.calendars).with_noted(&self.job.event, noted)
     }
 
     /// Where the file would be in the account's view.

@@ -100,7 +100,7 @@ impl Rules {
             let id = SiteId(site.id);
             rules.extend(db.list::<Rule>(id).await?);
             let (name, calendars) = (site.noun.name.to_string(), Calendars::of_site(db, id).await?);
-            sites.insert(id, RuleSite { name, calendars });
+            sites.insert(id, RuleSite { name, calendars: Arc::new(calendars) });
         }
         // Parsing blocks.
         let compile = move || Rules::compiled(revision, sites, rules);
@@ -143,15 +143,18 @@ impl Rules {
                 && self::moment(&rule.noun) == Some(moment)
                 && rule_is_for(rule, event)
         });
-        let site = self.site_name(event);
         let holds = |compiled: &Compiled, subject: &mut Option<Subject>| {
-            compiled.holds(|| Subject::new(event, site), subject)
+            compiled.holds(|| self.subject(event), subject)
         };
         rules.map(|compiled| (&compiled.rule, holds(compiled, &mut subject))).collect()
     }
 
-    fn site_name(&self, event: &Event) -> &str {
-        self.sites.get(&event.site).map_or("", |site| site.name.as_str())
+    /// What conditions may look at.
+    fn subject(&self, event: &Event) -> Subject {
+        match self.sites.get(&event.site) {
+            Some(site) => Subject::new(event, site),
+            None => Subject::new(event, &RuleSite::default()),
+        }
     }
 
     /// The documents that these jobs run, each once and in one order.
@@ -172,7 +175,6 @@ impl Rules {
     pub(crate) fn matching(&self, event: &Event, now: Timestamp, meters: &Meters) -> Matched {
         let mut matched = Matched::default();
         let mut subject = None;
-        let site = self.site_name(event);
         for kind in kinds(&event.fact) {
             let Some(rules) = self.starts.get(&(event.site, kind.to_owned())) else { continue };
             for compiled in rules {
@@ -180,7 +182,7 @@ impl Rules {
                 if fit(rule, event).is_err() {
                     continue;
                 }
-                match compiled.judged(event, || Subject::new(event, site), &mut subject) {
+                match compiled.judged(event, || self.subject(event), &mut subject) {
                     Verdict::ConditionFalse => {}
                     Verdict::TooDeep => {
                         Meters::add(&meters.depth_refused, 1);

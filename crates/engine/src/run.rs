@@ -27,6 +27,7 @@ use entrepot_nouns::{
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
 
+use crate::calendars::Calendars;
 use crate::condition::Subject;
 use crate::files::AccountFiles;
 use crate::hold::Hold;
@@ -58,6 +59,8 @@ pub(crate) struct Run<'a> {
     /// How long the other side asks the next attempt to wait, at the least.
     pub(crate) asked_to_wait: Option<Duration>,
     rule: Arc<RunRule>,
+    /// Those of the site, if an expression asks for them.
+    calendars: Arc<Calendars>,
     /// What expressions may look at but for what steps left, once one has.
     subject: OnceLock<Subject>,
     progress: Progress,
@@ -165,6 +168,11 @@ async fn attempt(
         // Nobody has had the job before.
         Progress::default()
     };
+    let calendars = if rule.asks_calendars {
+        hold.insist(|| Calendars::of_site(&shared.db, job.site)).await?
+    } else {
+        Calendars::default()
+    };
     let is_through = progress.is_through(&rule.noun);
     let wants_file = progress.wants_file(&rule.noun.steps, &StepsAt::list(StepList::Do));
     let mut run = Run {
@@ -176,6 +184,7 @@ async fn attempt(
         noted: Noted::default(),
         asked_to_wait: None,
         rule,
+        calendars: Arc::new(calendars),
         subject: OnceLock::new(),
         progress,
         behind: None,
@@ -544,7 +553,7 @@ impl Run<'_> {
 
     fn subject(&self, noted: &Noted) -> Subject {
         let event = &self.job.event;
-        let bare = self.subject.get_or_init(|| self.rule.subject(event));
+        let bare = self.subject.get_or_init(|| self.rule.subject(event, &self.calendars));
         bare.clone().with_noted(event, noted)
     }
 

@@ -10,7 +10,8 @@ use entrepot_nouns::{Event, Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
 
-use crate::condition::{Condition, ConditionError, Subject};
+use crate::calendars::{Calendars, RuleSite};
+use crate::condition::{Condition, ConditionError, IN_CALENDAR, Subject};
 use crate::limits::VERSIONS_KEPT;
 
 /// A rule as jobs run it.
@@ -20,6 +21,8 @@ pub(crate) struct RunRule {
     site: String,
     /// The expressions of its steps by their text, compiled or not compilable.
     conditions: HashMap<String, Result<Condition, ConditionError>>,
+    /// An expression of its steps asks for days of a calendar.
+    pub(crate) asks_calendars: bool,
     /// `do` has more than one step, those inside others counted.
     pub(crate) has_several: bool,
     /// A step of `do` may make a file for later ones.
@@ -34,12 +37,21 @@ impl RunRule {
         let places = noun.all_places();
         let texts = places.iter().flat_map(|place| place.step.expressions());
         let compiled = texts.map(|found| (found.text.to_owned(), Condition::compile(found.text)));
-        let conditions = compiled.collect();
+        let conditions: HashMap<_, _> = compiled.collect();
+        let asks_calendars = conditions.keys().any(|text| text.contains(IN_CALENDAR));
         let doing = noun.places(StepList::Do);
         let has_several = doing.len() > 1;
         let takes_sources = doing.iter().any(|place| place.step.spec.takes_source());
         let makes_files = doing.iter().any(|place| place.step.spec.makes_file());
-        Arc::new(RunRule { noun, site, conditions, has_several, makes_files, takes_sources })
+        Arc::new(RunRule {
+            noun,
+            site,
+            conditions,
+            asks_calendars,
+            has_several,
+            makes_files,
+            takes_sources,
+        })
     }
 
     /// Whether an expression of one of its steps holds.
@@ -72,8 +84,9 @@ impl RunRule {
     }
 
     /// What its expressions may look at, for a job of this event of which no step has run.
-    pub(crate) fn subject(&self, event: &Event) -> Subject {
-        Subject::new(event, &self.site)
+    pub(crate) fn subject(&self, event: &Event, calendars: &Arc<Calendars>) -> Subject {
+        let (name, calendars) = (self.site.clone(), calendars.clone());
+        Subject::new(event, &RuleSite { name, calendars })
     }
 }
 

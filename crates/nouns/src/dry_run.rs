@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
-use crate::explanation::{ConditionExplanation, RuleExplanation};
+use crate::explanation::{ConditionExplanation, ExplainedSite, RuleExplanation};
 use crate::name::Name;
 use crate::noun::Stored;
 use crate::rule::Rule;
@@ -19,8 +19,8 @@ use crate::time::Timestamp;
 pub struct DryRunSubject {
     /// The rule, stored or not.
     pub rule: Stored<Rule>,
-    /// The name of its site.
-    pub site: Name,
+    /// The site that the rule belongs to.
+    pub site: ExplainedSite,
     /// Events that it may be tried with, the best first: the first that the rule starts on is
     /// taken, else the first. Without any, one is made up.
     pub events: Vec<Event>,

@@ -1,17 +1,38 @@
 //! Why an event started the rules of its site, or did not. Nothing here is stored: it is found out
 //! when somebody asks, by the rules as they are then.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Calendar;
 use crate::event::Event;
 use crate::ids::{EventId, JobId};
 use crate::job::JobState;
 use crate::name::Name;
+use crate::policy::Policy;
 use crate::time::Timestamp;
+
+/// What conditions of rules ask for of the site that the rules belong to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExplainedSite {
+    /// What it is called.
+    pub name: Name,
+    /// Its calendars, by the policies that have them.
+    pub calendars: BTreeMap<Name, Calendar>,
+}
+
+impl ExplainedSite {
+    /// The site of this name that has these policies.
+    pub fn new(name: Name, policies: impl IntoIterator<Item = Policy>) -> ExplainedSite {
+        let policies = policies.into_iter();
+        let calendars = policies.filter_map(|policy| Some((policy.name, policy.calendar?)));
+        ExplainedSite { name, calendars: calendars.collect() }
+    }
+}
 
 /// How an event is named by who asks about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -67,6 +67,10 @@ pub struct RuleTest {
     /// Fields of the event as the audit log has them, `kind` among them. Those that are left out
     /// are those of an upload, or of a command, like any other.
     pub event: serde_json::Map<String, serde_json::Value>,
+    /// Calendars, by the names of their policies, for which `inCalendar` is true in the test; it is
+    /// false for all others, so that a test does not depend on the days of this year.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub in_calendars: BTreeSet<Name>,
     /// Whether the rule starts.
     pub runs: bool,
 }

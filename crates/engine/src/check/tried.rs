@@ -1,11 +1,14 @@
 //! The `tests` of a rule: events that did not happen, and whether the rule starts on them.
 
+use std::sync::Arc;
+
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::RuleTest;
 use entrepot_nouns::{Event, Fact, FieldError, Rule, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::calendars::{Calendars, RuleSite};
 use crate::condition::Subject;
 use crate::explain::trigger_fits;
 use crate::rules::{Compiled, Misfit, Verdict, fit};
@@ -40,7 +43,9 @@ pub(super) fn tried(rule: &Rule, test: &RuleTest, example: impl Fn(&str) -> Even
     };
     let starts = "the rule starts on this event";
     let starts_not = "the rule does not start on this event";
-    match (why_not(rule, &event), test.runs) {
+    let calendars = Arc::new(Calendars::Tested(test.in_calendars.clone()));
+    let site = RuleSite { name: "main".to_owned(), calendars };
+    match (why_not(rule, &event, &site), test.runs) {
         (None, true) => Tried::As(starts.to_owned()),
         (Some(why), false) => Tried::As(format!("{starts_not}: {why}")),
         (None, false) => Tried::Otherwise(starts.to_owned()),
@@ -49,7 +54,7 @@ pub(super) fn tried(rule: &Rule, test: &RuleTest, example: impl Fn(&str) -> Even
 }
 
 /// Why a rule does not start on an event.
-fn why_not(rule: &Rule, event: &Event) -> Option<String> {
+fn why_not(rule: &Rule, event: &Event, of: &RuleSite) -> Option<String> {
     let noun = Rule { enabled: true, ..rule.clone() };
     let (site, changed_at) = (event.site, Timestamp::default());
     let stored = Stored { id: Uuid::nil(), site, revision: 1, changed_at, noun };
@@ -62,7 +67,7 @@ fn why_not(rule: &Rule, event: &Event) -> Option<String> {
             _ => format!("it is about other events than '{}'", event.fact.kind()),
         });
     }
-    let judged = Compiled::of(stored).judged(event, || Subject::new(event, "main"), &mut None);
+    let judged = Compiled::of(stored).judged(event, || Subject::new(event, of), &mut None);
     match judged {
         Verdict::Starts => None,
         Verdict::ConditionFalse => Some("its condition is false".to_owned()),

@@ -4,7 +4,8 @@
 //! The language has no checker of its own. This one walks the tree from the leaves up. What a
 //! function or operator takes and gives is not listed here: it is tried with a value of each type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, SelectExpr, operators as op};
 use cel::common::ast::{EntryExpr, LiteralValue};
@@ -12,8 +13,9 @@ use cel::{Context, ExecutionError, Program, Value};
 use entrepot_nouns::rule::ExpressionValue;
 
 use super::error::ConditionError;
-use super::functions::{OF_STRINGS, OURS, environment, flaw};
+use super::functions::{OF_STRINGS, OURS, add_calendars, environment, flaw};
 use super::types::{Scope, Type};
+use crate::calendars::Calendars;
 
 /// The functions of the standard.
 const FUNCTIONS: &[&str] = &[
@@ -362,6 +364,7 @@ fn combinations(given: &[Type]) -> Vec<Vec<Value>> {
 /// What `call` gives for these values in place of its parts.
 fn evaluated(call: &CallExpr, values: Vec<Value>) -> Result<Value, ExecutionError> {
     let mut context = Context::with_env(environment());
+    add_calendars(&mut context, Arc::new(Calendars::Tested(BTreeSet::new())));
     let mut names = Vec::new();
     for (at, value) in values.into_iter().enumerate() {
         context.add_variable_from_value(format!("v{at}"), value);
@@ -436,6 +439,8 @@ mod tests {
             "glob(file.path, '/in/*.csv') || glob(file.name, 'PAY??.*')",
             "inNetwork(command.ip, '10.0.0.0/8') || inNetwork(command.ip, '2001:db8::/32')",
             "format(timestamp(event.at), '%Y%m%d', 'Europe/Berlin') == '20260101'",
+            "inCalendar(timestamp(event.at), 'bank') || file.size > 3",
+            "inCalendar(timestamp(event.at), 'a', 'UTC')",
             "file.name.lowerAscii().endsWith('.csv') && file.name.split('_')[0] == 'PAY'",
             "file.name.substring(0, 3) == 'PAY' && file.name.replace('a', 'b').trim() != ''",
             "['a', file.name].join('-').indexOf('-') > 0",
@@ -473,6 +478,11 @@ mod tests {
             ("format(timestamp(event.at), '%Y', 'Berlin') == ''", "did you mean 'Europe/Berlin'"),
             ("format(timestamp(event.at), '%!', 'UTC') == ''", "is no form of a time"),
             ("format(timestamp(event.at), '%Y', 'UTC') == 2026", "never equal"),
+            ("inCalendar(event.at, 'bank')", "'inCalendar' does not work with string and string"),
+            ("inCalendar(timestamp(event.at))", "'inCalendar' does not work with"),
+            ("inCalendar(timestamp(event.at), 'no name')", "'no name' is no name of a policy"),
+            ("inCalendar(timestamp(event.at), 'a', 'Berlin')", "did you mean 'Europe/Berlin'"),
+            ("inCalendar(timestamp(event.at), 'bank') > 1", "'>' does not work with bool and int"),
             ("file.name.lowerAsci() == 'a'", "did you mean 'lowerAscii'?"),
             ("file.size.trim() == 'a'", "'trim' does not work on int"),
             ("Point{x: 1}.x == 1", "there is no type 'Point' here"),

@@ -4,15 +4,21 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use cel::common::types::{CelBool, CelString, CelTimestamp};
-use cel::{Env as CelEnv, ExecutionError, extensions};
+use cel::extractors::Arguments;
+use cel::{Context, Env as CelEnv, ExecutionError, Value, extensions};
+use entrepot_nouns::Name;
 use entrepot_nouns::watch::path_glob;
 use ipnet::IpNet;
 
+use crate::calendars::Calendars;
 use crate::limits::FORMAT_BYTES;
 use crate::schedule;
 
 /// Ours: what each is called, and what it may be given.
-pub(super) const OURS: &[&str] = &["format", "glob", "inNetwork"];
+pub(super) const OURS: &[&str] = &["format", "glob", IN_CALENDAR, "inNetwork"];
+
+/// The function that asks for days of a calendar.
+pub(crate) const IN_CALENDAR: &str = "inCalendar";
 
 /// Those of the extension for strings that may be called. What `format` of a string makes cannot be
 /// bounded before.
@@ -51,6 +57,31 @@ fn add(env: &mut CelEnv) -> Result<(), cel::DeclarationError> {
         env,
         fn format: (CelTimestamp, CelString, CelString) -> Result<CelString>
     )
+}
+
+/// Adds the one function that asks for what is stored: whether the day of a time, by the clock of a
+/// zone, or without one of UTC, is a day of the calendar of a policy.
+pub(super) fn add_calendars(context: &mut Context<'_, '_>, calendars: Arc<Calendars>) {
+    let ask = move |Arguments(given): Arguments| in_calendar(&calendars, &given);
+    if let Err(error) = context.add_function(IN_CALENDAR, ask) {
+        tracing::error!(%error, "a function of conditions is there twice");
+    }
+}
+
+fn in_calendar(calendars: &Calendars, given: &[Value]) -> Result<Value, ExecutionError> {
+    let wrong = |text: String| ExecutionError::function_error(IN_CALENDAR, text);
+    let (at, name, zone) = match given {
+        [Value::Timestamp(at), Value::String(name)] => (at, name, "UTC"),
+        [Value::Timestamp(at), Value::String(name), Value::String(zone)] => (at, name, &***zone),
+        _ => {
+            let types = given.iter().map(|value| value.type_of().to_string()).collect();
+            return Err(ExecutionError::no_such_overload(IN_CALENDAR, types));
+        }
+    };
+    let at = jiff::Timestamp::from_microsecond(at.timestamp_micros());
+    let at = at.map_err(|error| wrong(error.to_string()))?;
+    let zone = schedule::zone(zone, "zone").map_err(|error| wrong(error.problem))?;
+    calendars.has(name, at.to_zoned(zone).date()).map(Value::Bool).map_err(wrong)
 }
 
 /// Whether a path fits a pattern: `*` stands for any letters but the slash, `**` for any at all,
@@ -110,7 +141,12 @@ pub(super) fn flaw(function: &str, at: usize, text: &str) -> Option<String> {
         }
         ("glob", 1) => path_glob(text).err(),
         ("format", 1) => formatted(jiff::Timestamp::UNIX_EPOCH, text, "UTC").err(),
-        ("format", 2) => schedule::zone(text, "zone").err().map(|error| error.problem),
+        (IN_CALENDAR, 1) if text.parse::<Name>().is_err() => {
+            Some(format!("'{text}' is no name of a policy"))
+        }
+        ("format" | IN_CALENDAR, 2) => {
+            schedule::zone(text, "zone").err().map(|error| error.problem)
+        }
         _ => None,
     }
 }

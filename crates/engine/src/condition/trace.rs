@@ -261,7 +261,7 @@ fn shown_key(key: &Key) -> String {
 mod tests {
     use super::*;
     use crate::condition::{Condition, ConditionError, Subject};
-    use crate::fixture::uploaded;
+    use crate::fixture::{main_site, uploaded};
 
     /// Conditions, and the parts of each that decide about an upload of `/in/orders/a.xml` with
     /// 3 bytes.
@@ -356,7 +356,7 @@ mod tests {
     fn the_value_is_that_of_the_evaluation_and_the_deciding_part_is_marked() {
         assert!(TABLE.len() >= 60);
         let event = uploaded("/in/orders/a.xml");
-        let subject = Subject::new(&event, "main");
+        let subject = Subject::new(&event, &main_site());
         let mut wrong = Vec::new();
         for (source, decides) in TABLE {
             let condition = Condition::compile(source).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn the_text_of_every_part_is_an_expression_of_the_same_value() {
         let event = uploaded("/in/orders/a.xml");
-        let subject = Subject::new(&event, "main");
+        let subject = Subject::new(&event, &main_site());
         for (source, _) in TABLE {
             let condition = Condition::compile(source).unwrap();
             written_again(&condition.trace(&subject), &subject, source);
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn what_is_not_evaluated_has_no_value_and_long_values_are_cut() {
         let event = uploaded("/in/orders/a.xml");
-        let subject = Subject::new(&event, "main");
+        let subject = Subject::new(&event, &main_site());
         let traced = |source: &str| Condition::compile(source).unwrap().trace(&subject);
         let parts = traced("site == 'x' && account == 'acme' && file.nothing == 1").parts;
         let [first, second, third] = &parts[..] else { panic!("{parts:?}") };

@@ -178,6 +178,7 @@ impl<'a> Run<'a> {
             noted: self.noted.clone(),
             asked_to_wait: None,
             rule: self.rule.clone(),
+            calendars: self.calendars.clone(),
             subject: OnceLock::new(),
             progress: self.progress.of_branch(steps, at),
             behind: None,

@@ -2,15 +2,18 @@
 //! another attempt, or another node, starts no second job; and the job of it says whose end wakes
 //! the one that rests here.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use entrepot_db::RestsFor;
 use entrepot_nouns::explanation::RuleOutcome;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::CallSpec;
-use entrepot_nouns::{Event, Fact, Job, JobState, Rule, Site};
+use entrepot_nouns::{Event, Fact, Job, JobState, Rule};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Step, StepError};
+use crate::calendars::{Calendars, RuleSite};
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::ids::{self, StepKey};
 use crate::run::Run;
@@ -56,7 +59,11 @@ async fn event(spec: &CallSpec, run: &Run<'_>, key: &StepKey) -> Result<Event, S
     let event = Event { id, ..run.shared.recorder.event(&scope, fact) };
     let sites = run.hold.insist(|| db.sites()).await?;
     match sites.into_iter().find(|site| site.id == job.site.0) {
-        Some(site) => check_start(spec, site, rule, event).await,
+        Some(site) => {
+            let calendars = run.hold.insist(|| Calendars::of_site(db, job.site)).await?;
+            let (name, calendars) = (site.noun.name.to_string(), Arc::new(calendars));
+            check_start(spec, RuleSite { name, calendars }, rule, event).await
+        }
         None => Err(not_started(spec, "its site was deleted")),
     }
 }
@@ -64,12 +71,12 @@ async fn event(spec: &CallSpec, run: &Run<'_>, key: &StepKey) -> Result<Event, S
 /// Asks the rule, which blocks, what it makes of the event.
 async fn check_start(
     spec: &CallSpec,
-    site: Stored<Site>,
+    site: RuleSite,
     rule: Stored<Rule>,
     event: Event,
 ) -> Result<Event, StepError> {
     let asked = event.clone();
-    let ask = move || explain::explain_one(&site.noun.name, rule, &asked);
+    let ask = move || explain::explain_one(&site, rule, &asked);
     let failed = |error: tokio::task::JoinError| {
         StepError::transient("EP0801", format!("the rule was not asked: {error}"))
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use entrepot_nouns::dry_run::{
     DryRunSubject, EventOrigin, ForeseenEnding, ForeseenStep, LookedFor, RuleDryRun, StepOutcome,
 };
-use entrepot_nouns::explanation::RuleOutcome;
+use entrepot_nouns::explanation::{ExplainedSite, RuleOutcome};
 use entrepot_nouns::{Event, JobState, Rule, SiteId, Stored, Timestamp};
 use entrepot_spawn::Allowed;
 use entrepot_storage::AnyStore;
@@ -33,7 +33,8 @@ fn runner(world: &World) -> DryRunner {
 fn subject(rule: Rule, events: Vec<Event>) -> DryRunSubject {
     let (id, changed_at) = (Uuid::from_u128(7), Timestamp::default());
     let rule = Stored { id, site: SiteId::MAIN, revision: 1, changed_at, noun: rule };
-    DryRunSubject { rule, site: name("main"), events, path: None, account: None }
+    let site = ExplainedSite::new(name("main"), []);
+    DryRunSubject { rule, site, events, path: None, account: None }
 }
 
 async fn tried(world: &World, rule: Rule, events: Vec<Event>) -> RuleDryRun {

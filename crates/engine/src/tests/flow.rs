@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::{Event, Job, JobState, StepState};
+use entrepot_nouns::{Event, Job, JobState, Policy, Rule, StepState};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::json;
 
-use super::world::{World, cut_everywhere, doing, files, memory_store};
+use super::world::{SITE, World, cut_everywhere, doing, files, memory_store};
 
 /// Sorts files by size, through a variable, with a step behind the branches.
 fn sorting() -> serde_json::Value {
@@ -226,4 +226,58 @@ async fn a_step_that_takes_too_long_is_given_up_and_tried_again() {
     let event = world.upload("/in/b", b"1").await;
     let job = world.ended(world.job_of(&event, "r").await).await;
     assert_eq!(job.error.as_deref(), Some("EP0818: the step had not ended after 30s"));
+}
+
+/// The simulated clock begins on Friday, 15 January 2027, at 08:00 by UTC.
+#[tokio::test(start_paused = true)]
+async fn a_condition_knows_the_days_of_a_calendar_as_it_is_now() {
+    let mut world = World::new(371).await;
+    let calendar = |except: &str| -> Policy {
+        let calendar = json!({"days": "mon-fri", "except": [except]});
+        serde_json::from_value(json!({"name": "bank", "calendar": calendar})).unwrap()
+    };
+    let steps = json!([{"set": {
+        "works": "inCalendar(timestamp(event.at), 'bank')",
+        "there": "inCalendar(timestamp(event.at), 'bank', 'Pacific/Honolulu')",
+    }}, {"check": {"that": "vars.works && !vars.there", "message": "otherwise"}}]);
+    let condition = Some("inCalendar(timestamp(event.at), 'bank', 'UTC')".to_owned());
+    let rule = Rule { condition, ..doing(steps) };
+    world.put(&calendar("2027-01-14")).await;
+    world.put(&rule).await;
+    world.start();
+    let event = world.upload("/in/a", b"1").await;
+    assert_eq!(event.at.to_string().get(..10), Some("2027-01-15"));
+    let job = world.job_of(&event, "r").await;
+    assert_eq!(world.ended(job).await.state, JobState::Done);
+    // The condition of the rule is false then, without anything that is read again.
+    world.put(&calendar("2027-01-15")).await;
+    let event = world.upload("/in/b", b"1").await;
+    world.projected().await;
+    let job = world.job_of(&event, "r").await;
+    assert_eq!(world.db.job(SITE, job).await.unwrap(), None);
+    let without: Policy = serde_json::from_value(json!({"name": "bank"})).unwrap();
+    world.put(&without).await;
+    world.upload("/in/c", b"1").await;
+    world.projected().await;
+    let told = world.events("job.failed").await;
+    let error = told.first().map(|event| serde_json::to_value(event).unwrap()["error"].clone());
+    let error = error.unwrap().to_string();
+    assert!(error.contains("EP0803") && error.contains("policy 'bank' has no calendar"), "{error}");
+    world.kill().await;
+}
+
+#[test]
+fn tests_of_a_rule_say_which_days_they_are_of() {
+    let rule = |named: serde_json::Value, runs: bool| -> Rule {
+        serde_json::from_value(json!({
+            "name": "r", "when": {"event": "file.uploaded"}, "do": [{"delete": {}}],
+            "if": "!inCalendar(timestamp(event.at), 'bank', 'Europe/Berlin')",
+            "tests": [{"event": {}, "in_calendars": named, "runs": runs}],
+        }))
+        .unwrap()
+    };
+    assert_eq!(crate::check_rule(&rule(json!(["bank"]), false)), Ok(()));
+    assert_eq!(crate::check_rule(&rule(json!(["other"]), true)), Ok(()));
+    let wrong = crate::check_rule(&rule(json!(["bank"]), true)).unwrap_err();
+    assert_eq!(wrong.field, "tests.0.runs");
 }
