@@ -185,6 +185,15 @@ pub(super) const SHAPES: &[Shape] = &[
         &["split: {lines: 500, to: '/made/ROUTE/{name}.{part:03}', existing: refuse}", TO],
         &[AT, Leaves::Parts("{name}.")],
     ),
+    shape(
+        "joined",
+        &[
+            "split: {lines: 500, to: '/made/ROUTE/{name}.{part:03}', existing: refuse}",
+            "join: {from: '/made/ROUTE/{name}.{part:03}'}",
+            TO_NEW,
+        ],
+        &[AT, Leaves::Parts("{name}.")],
+    ),
     shape("copy", &[COPY, TO], &[AT, Leaves::Made("{name}", Content::Same)]),
     shape("copy-new", &[COPY_NEW, TO_NEW], &[AT, Leaves::Made("{name}", Content::Same)]),
     shape(

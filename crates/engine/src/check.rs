@@ -122,7 +122,7 @@ fn check_placeholders(rule: &Rule, event: &Event) -> Result<(), FieldError> {
 }
 
 /// A field of a step, and why its placeholders cannot be expanded.
-type PatternFlaw = (&'static str, PatternError);
+pub(crate) type PatternFlaw = (&'static str, PatternError);
 
 fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
     match step {
@@ -177,6 +177,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Sign(sign) => check_name("sign.name", &sign.name, values),
         StepSpec::Transcode(it) => check_name("transcode.name", &it.name, values),
         StepSpec::Split(it) => step::split::check(it, values).map_err(|error| ("split.to", error)),
+        StepSpec::Join(it) => step::join::check(it, values),
         StepSpec::Extract(it) => check_path("extract.to", it.to.as_deref(), values),
         StepSpec::Verify(it) => check_path("verify.signature", it.signature.as_deref(), values),
         StepSpec::Checksum(it) => check_path("checksum.verify", it.verify.as_deref(), values),

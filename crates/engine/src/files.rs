@@ -60,6 +60,12 @@ pub(crate) trait AccountFiles: Send + Sync {
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError>;
     /// What is at a path; nothing there is changed, and nothing is recorded.
     async fn look(&self, path: &VPath) -> Result<LookedFor, StepError>;
+    /// The names of the files right in a directory that `wanted` wants.
+    async fn names(
+        &self,
+        directory: &VPath,
+        wanted: &(dyn for<'n> Fn(&'n str) -> bool + Sync),
+    ) -> Result<Vec<String>, StepError>;
     /// Where a file lies on a disk of this machine, if it does.
     async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError>;
     /// Renames a file.

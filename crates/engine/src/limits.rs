@@ -40,6 +40,9 @@ pub const EACH_ITEMS: usize = 10_000;
 /// Most bytes of it as JSON: it stands in the record of the step.
 pub const EACH_BYTES: usize = 1024 * 1024;
 
+/// Most parts that a `join` step puts together.
+pub const JOIN_PARTS: u32 = 10_000;
+
 /// Turns of an `each` step that a dry run shows.
 pub const EACH_FORESEEN: usize = 20;
 

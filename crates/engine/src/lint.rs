@@ -114,7 +114,7 @@ impl Finder<'_> {
                     removed = Some(field.clone());
                 }
                 // What follows works on what it brings.
-                StepSpec::Fetch(_) => removed = None,
+                StepSpec::Fetch(_) | StepSpec::Join(_) => removed = None,
                 StepSpec::Deliver(deliver) => self.fixed_target(deliver, &field, looked),
                 StepSpec::Exec(exec) => self.plain_secret(exec, &field),
                 _ => {}

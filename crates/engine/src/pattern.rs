@@ -1,6 +1,8 @@
 //! Placeholders of rules. Expanded once; what comes out is never scanned again, and must parse as
 //! a checked path (security rule R3).
 
+use std::cell::Cell;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -313,14 +315,79 @@ pub(crate) fn part_path(
     let text = expand_with(pattern, |word| match word.strip_prefix("part") {
         Some("") => Ok(number.to_owned()),
         Some(width) => {
-            let digits = width.strip_prefix(":0").and_then(|digits| digits.parse::<usize>().ok());
-            let digits = digits.filter(|digits| (1..=9).contains(digits));
-            let unknown = || PatternError::Unknown(word.chars().take(64).collect());
-            digits.map(|digits| format!("{number:0>digits$}")).ok_or_else(unknown)
+            let digits = part_digits(width).ok_or_else(|| unknown(word))?;
+            Ok(format!("{number:0>digits$}"))
         }
         None => value(word, values),
     });
     file_path(text?)
+}
+
+/// The names that the parts of a file have.
+#[derive(Debug, PartialEq)]
+pub(crate) struct PartNames {
+    /// Where they lie.
+    pub(crate) folder: VPath,
+    before: String,
+    behind: String,
+    /// Fewest digits of a number.
+    digits: usize,
+}
+
+impl PartNames {
+    /// The number of the part that has this name.
+    pub(crate) fn number(&self, name: &str) -> Option<u32> {
+        let digits = name.strip_prefix(&*self.before)?.strip_suffix(&*self.behind)?;
+        let number: u32 = digits.parse().ok().filter(|number| *number > 0)?;
+        (self.digits(number) == digits).then_some(number)
+    }
+
+    /// The path of a part.
+    pub(crate) fn path(&self, number: u32) -> Result<VPath, PatternError> {
+        let folder = self.folder.as_str().trim_end_matches('/');
+        let (before, behind) = (&self.before, &self.behind);
+        file_path(format!("{folder}/{before}{}{behind}", self.digits(number)))
+    }
+
+    fn digits(&self, number: u32) -> String {
+        let digits = self.digits;
+        format!("{number:0>digits$}")
+    }
+}
+
+/// What the parts are called of which [`part_path`] gives the paths; the number stands in the name.
+pub(crate) fn part_names(pattern: &str, values: Values<'_>) -> Result<PartNames, PatternError> {
+    // No path has this letter.
+    const NUMBER: char = '\0';
+    let width = Cell::new(1);
+    let text = expand_with(pattern, |word| match word.strip_prefix("part") {
+        Some("") => Ok(NUMBER.to_string()),
+        Some(digits) => {
+            width.set(part_digits(digits).ok_or_else(|| unknown(word))?);
+            Ok(NUMBER.to_string())
+        }
+        None => value(word, values),
+    })?;
+    let wrong = |why: &str| PatternError::NoPath(pattern.to_owned(), why.to_owned());
+    let once = || wrong("the number of the part stands in the name, and once");
+    let (head, behind) = text.split_once(NUMBER).ok_or_else(once)?;
+    let (folder, before) = head.rsplit_once('/').ok_or_else(|| wrong("begin it with '/'"))?;
+    if behind.contains(['/', NUMBER]) {
+        return Err(once());
+    }
+    let folder = if folder.is_empty() { VPath::root() } else { file_path(folder.to_owned())? };
+    let (before, behind) = (before.to_owned(), behind.to_owned());
+    Ok(PartNames { folder, before, behind, digits: width.get() })
+}
+
+fn unknown(word: &str) -> PatternError {
+    PatternError::Unknown(word.chars().take(64).collect())
+}
+
+/// How many digits `:04` asks for.
+fn part_digits(width: &str) -> Option<usize> {
+    let digits = width.strip_prefix(":0").and_then(|digits| digits.parse::<usize>().ok());
+    digits.filter(|digits| (1..=9).contains(digits))
 }
 
 fn file_path(text: String) -> Result<VPath, PatternError> {
@@ -340,6 +407,38 @@ mod tests {
 
     use super::*;
     use crate::fixture::uploaded;
+
+    #[test]
+    fn parts_are_known_by_their_names() {
+        let event = uploaded("/in/a.tar.gz");
+        let values = Values { event: &event, noted: None };
+        let names = part_names("/parts/{stem}.{part:03}.x", values).unwrap();
+        assert_eq!(names.folder.as_str(), "/parts");
+        for (name, number) in [
+            ("a.tar.001.x", Some(1)),
+            ("a.tar.1000.x", Some(1000)),
+            ("a.tar.01.x", None),
+            ("a.tar.0001.x", None),
+            ("a.tar.000.x", None),
+            ("a.tar.+01.x", None),
+            ("a.tar.001", None),
+            ("b.tar.001.x", None),
+        ] {
+            assert_eq!(names.number(name), number, "{name}");
+            if let Some(number) = number {
+                let path = names.path(number).unwrap();
+                assert_eq!(path.file_name(), Some(name));
+                let split = part_path("/parts/{stem}.{part:03}.x", values, &number.to_string());
+                assert_eq!(split.unwrap(), path);
+            }
+        }
+        let plain = part_names("/{part}", values).unwrap();
+        assert_eq!((plain.folder.as_str(), plain.number("12")), ("/", Some(12)));
+        assert_eq!(plain.path(3).unwrap().as_str(), "/3");
+        for bad in ["/p/{part}/{part}", "/p{part}/a", "p.{part}", "/p/{part:4}", "/../{part}"] {
+            assert!(part_names(bad, values).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_table_of_patterns() {

@@ -17,6 +17,7 @@ use entrepot_storage::{AnyStore, EntryKind, Publish, ReadFile, StagedFile, Store
 use entrepot_vfs::{Create, CreateIntent, Download, HeldName, Service, Session, Upload, VfsError};
 
 use crate::files::{AccountFiles, FileAccess, Sink, Source};
+use crate::limits::WATCH_PAGE;
 use crate::step::{StepError, is_same_time};
 
 /// Sessions of `vfs`.
@@ -152,6 +153,24 @@ impl AccountFiles for SessionFiles {
             }
             Some(_) => LookedFor::Directory,
         })
+    }
+
+    async fn names(
+        &self,
+        directory: &VPath,
+        wanted: &(dyn for<'n> Fn(&'n str) -> bool + Sync),
+    ) -> Result<Vec<String>, StepError> {
+        let wrong = |error: VfsError| failed(directory, &error);
+        let mut listing = self.0.vfs().list(directory).await.map_err(wrong)?;
+        let mut names = Vec::new();
+        loop {
+            let page = listing.next_page(WATCH_PAGE).await.map_err(wrong)?;
+            if page.is_empty() {
+                return Ok(names);
+            }
+            let files = page.into_iter().filter(|it| it.attributes.kind == EntryKind::File);
+            names.extend(files.map(|entry| entry.name).filter(|name| wanted(name)));
+        }
     }
 
     async fn local(&self, path: &VPath) -> Result<Option<PathBuf>, StepError> {
@@ -290,6 +309,24 @@ impl AccountFiles for EndpointFiles {
             }),
             Err(StoreError::NotFound) => Ok(LookedFor::Nothing),
             Err(error) => Err(self.failed(path, &error)),
+        }
+    }
+
+    async fn names(
+        &self,
+        directory: &VPath,
+        wanted: &(dyn for<'n> Fn(&'n str) -> bool + Sync),
+    ) -> Result<Vec<String>, StepError> {
+        let wrong = |error: StoreError| self.failed(directory, &error);
+        let mut listing = self.store.list(&at_endpoint(directory)).await.map_err(wrong)?;
+        let mut names = Vec::new();
+        loop {
+            let page = listing.next_page(WATCH_PAGE).await.map_err(wrong)?;
+            if page.is_empty() {
+                return Ok(names);
+            }
+            let files = page.into_iter().filter(|entry| entry.meta.kind == EntryKind::File);
+            names.extend(files.map(|entry| entry.name).filter(|name| wanted(name)));
         }
     }
 

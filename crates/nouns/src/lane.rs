@@ -183,6 +183,7 @@ impl StepSpec {
             | StepSpec::Checksum(_)
             | StepSpec::Transcode(_)
             | StepSpec::Split(_)
+            | StepSpec::Join(_)
             | StepSpec::Refuse(_) => StepLane::In(Pool::Instance, None),
         }
     }

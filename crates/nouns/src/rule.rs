@@ -409,6 +409,9 @@ impl StepSpec {
             StepSpec::Split(split) if !split.to.contains("{part") => {
                 Err(("split.to", "tells the parts apart by '{part}', or '{part:04}'"))
             }
+            StepSpec::Join(join) if !join.from.contains("{part") => {
+                Err(("join.from", "says where the number of a part is by '{part}', or '{part:04}'"))
+            }
             StepSpec::Check(check) if check.message.trim().is_empty() => {
                 Err(("check.message", "say what is wrong when it does not hold"))
             }

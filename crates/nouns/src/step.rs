@@ -37,7 +37,7 @@ pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
-pub use text::{BadCharacters, CHARSETS, Newline, SplitSpec, TranscodeSpec};
+pub use text::{BadCharacters, CHARSETS, JoinSpec, Newline, SplitSpec, TranscodeSpec};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -291,6 +291,8 @@ steps! {
     "transcode" => Transcode(TranscodeSpec),
     /// Write the file in parts.
     "split" => Split(SplitSpec),
+    /// Put the parts of a file together.
+    "join" => Join(JoinSpec),
     /// Rename the file within what the account sees.
     "move" => Move(MoveSpec),
     /// Remove the file.
@@ -378,7 +380,8 @@ impl StepSpec {
             | StepSpec::Encrypt(_)
             | StepSpec::Decrypt(_)
             | StepSpec::Sign(_)
-            | StepSpec::Transcode(_) => true,
+            | StepSpec::Transcode(_)
+            | StepSpec::Join(_) => true,
             StepSpec::Extract(extract) => extract.to.is_none(),
             StepSpec::Verify(verify) => verify.signature.is_none(),
             StepSpec::Checksum(checksum) => checksum.verify.is_none(),
@@ -411,7 +414,9 @@ impl StepSpec {
     /// Whether it works in an account's view, whatever file steps work on.
     pub fn needs_account(&self) -> bool {
         match self {
-            StepSpec::Delete(_) | StepSpec::Copy(_) | StepSpec::Split(_) => true,
+            StepSpec::Delete(_) | StepSpec::Copy(_) | StepSpec::Split(_) | StepSpec::Join(_) => {
+                true
+            }
             StepSpec::Mkdir(mkdir) => mkdir.endpoint.is_none(),
             StepSpec::Extract(extract) => extract.to.is_some(),
             StepSpec::Verify(verify) => verify.signature.is_some(),
@@ -509,6 +514,11 @@ impl Step {
             StepSpec::Each(EachSpec { list: Some(text), .. }) => {
                 found.push(StepExpression { field: "each.in", text, gives: ExpressionValue::List })
             }
+            StepSpec::Join(JoinSpec { count: Some(text), .. }) => found.push(StepExpression {
+                field: "join.count",
+                text,
+                gives: ExpressionValue::Any,
+            }),
             StepSpec::Wait(WaitSpec { until: Some(text), .. }) => found.push(StepExpression {
                 field: "wait.until",
                 text,

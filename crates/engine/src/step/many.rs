@@ -153,8 +153,8 @@ async fn is_there(run: &mut Run<'_>, entry: &Entry) -> Result<bool, StepError> {
 }
 
 /// Leaves the paths for later steps, as long as a list of them can be gone through.
-fn leave_paths(run: &mut Run<'_>, entries: &[Entry]) {
-    let paths: Vec<&str> = entries.iter().map(|entry| entry.path.as_str()).collect();
+pub(super) fn leave_paths<'p>(run: &mut Run<'_>, paths: impl Iterator<Item = &'p VPath>) {
+    let paths: Vec<&str> = paths.map(VPath::as_str).collect();
     // With its quotes and the comma or bracket behind it.
     let size: usize = paths.iter().map(|path| path.len().saturating_add(3)).sum();
     if size <= EACH_BYTES && paths.len() <= EACH_ITEMS {
@@ -177,7 +177,7 @@ pub(super) async fn make_files(
     let bytes: u64 = entries.iter().map(|entry| entry.size).sum();
     run.leave("files", json!(entries.len()));
     run.leave("bytes", json!(bytes));
-    leave_paths(run, &entries);
+    leave_paths(run, entries.iter().map(|entry| &entry.path));
     if existing == Existing::Refuse && !run.again() {
         for entry in &entries {
             let hold = run.hold;

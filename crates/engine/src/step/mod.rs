@@ -18,6 +18,7 @@ pub(crate) mod find;
 mod flow;
 mod held;
 pub(crate) mod http;
+pub(crate) mod join;
 mod made;
 pub(crate) mod mail;
 mod many;
@@ -99,6 +100,7 @@ macro_rules! the_step {
             StepSpec::Checksum(checksum) => checksum,
             StepSpec::Transcode(transcode) => transcode,
             StepSpec::Split(split) => split,
+            StepSpec::Join(join) => join,
         }
     };
 }

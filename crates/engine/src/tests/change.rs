@@ -36,6 +36,10 @@ impl Shop {
         Shop { world, out }
     }
 
+    async fn folder(&self, name: &str) {
+        self.world.file_access.home.make_directory(&name.parse().unwrap()).await.unwrap();
+    }
+
     async fn ended(&mut self, name: &str, bytes: &[u8]) -> Job {
         let event = self.world.upload(&format!("/in/{name}"), bytes).await;
         let job = self.world.job_of(&event, "r").await;
@@ -301,6 +305,75 @@ async fn a_crash_while_a_file_is_split_repeats_no_part() {
     assert_eq!(files(&shop.world.file_access.home).await.len(), 1, "a part was published");
 }
 
+/// Whatever the moment of a crash: the file is what it was before it was split.
+#[tokio::test(start_paused = true)]
+async fn parts_are_put_together_in_the_order_of_their_numbers() {
+    let text: String = (1..=11).map(|line| format!("line {line}\n")).collect();
+    let steps = json!([
+        {"split": {"lines": 1, "to": "/new/{stem}.{part}"}},
+        {"name": "whole", "join": {"from": "/new/{stem}.{part}", "name": "{stem}-again.txt"}},
+        {"check": {"that": "steps.whole.parts == 11 && steps.whole.paths[10] == '/new/a.11'",
+            "message": "{steps.whole.parts}"}},
+        {"deliver": {"endpoint": "out", "path": "{name}", "existing": "refuse"}},
+    ]);
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
+        let mut shop = Shop::new(720 + at as u64, &doing(steps.clone())).await;
+        shop.world.options.pauses = cut.pauses();
+        shop.folder("new").await;
+        shop.world.publish("/new/a.01", b"no part: its number is written otherwise").await;
+        shop.world.start();
+        let job = shop.ended("a.txt", text.as_bytes()).await;
+        assert_eq!((job.state, job.error), (JobState::Done, None), "{at}");
+        let delivered = files(&shop.out).await;
+        assert_eq!(delivered.len(), 1, "{at}");
+        assert_eq!(delivered["a-again.txt"], text.as_bytes(), "{at}");
+        shop.world.kill().await;
+    })
+    .await;
+    assert!(cut > 25, "only {cut} points were cut");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_waits_for_its_part_and_a_part_too_many_is_refused() {
+    let join = |count: Json| {
+        let join = json!({"from": "/parts/{part:03}", "count": count, "name": "whole"});
+        let retry = json!({"attempts": 9, "first_delay_seconds": 30, "longest_delay_seconds": 30});
+        json!([{"join": join, "retry": retry}, deliver("{name}")])
+    };
+    for (seed, count) in [(710, json!(3)), (711, json!("file.size + 2")), (712, Json::Null)] {
+        let mut shop = Shop::new(seed, &doing(join(count.clone()))).await;
+        shop.folder("parts").await;
+        for (number, bytes) in [("001", "one "), ("003", "three")] {
+            shop.world.publish(&format!("/parts/{number}"), bytes.as_bytes()).await;
+        }
+        shop.world.start();
+        let event = shop.world.upload("/in/a", b"1").await;
+        let job = shop.world.job_of(&event, "r").await;
+        shop.world.until(async |world| !world.events("job.retrying").await.is_empty()).await;
+        let told = serde_json::to_value(&shop.world.events("job.retrying").await[0]).unwrap();
+        let error = told["error"].as_str().unwrap();
+        assert!(error.starts_with("EP0880: part 2, '/parts/002', is not there"), "{error}");
+        shop.world.publish("/parts/002", b"two ").await;
+        let job = shop.world.ended(job).await;
+        assert_eq!((job.state, job.error), (JobState::Done, None), "{count}");
+        assert_eq!(files(&shop.out).await["whole"], b"one two three", "{count}");
+    }
+    for (seed, count, code) in
+        [(713, json!(1), "EP0880"), (714, json!("'x'"), "EP0812"), (715, json!(0), "EP0812")]
+    {
+        let mut shop = Shop::new(seed, &doing(join(count.clone()))).await;
+        shop.folder("parts").await;
+        for number in ["001", "002"] {
+            shop.world.publish(&format!("/parts/{number}"), b"x").await;
+        }
+        shop.world.start();
+        let job = shop.ended("a", b"1").await;
+        assert_eq!((job.state, job.attempts), (JobState::Failed, 1), "{count}");
+        assert!(job.error.unwrap().starts_with(code), "{count}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_text_of_a_mainframe_is_written_for_others_or_fails_with_its_place() {
     let transcode = json!({"from": "ibm1047", "newline": "crlf", "name": "{stem}.txt"});
@@ -360,6 +433,11 @@ fn what_a_step_cannot_do_is_refused_when_the_rule_is_stored() {
         (json!({"split": {"to": "p/{part}", "lines": 1}}), "do.0.split.to"),
         (json!({"split": {"to": "/p/{part:4}", "lines": 1}}), "do.0.split.to"),
         (json!({"split": {"to": "/p/{parts}", "lines": 1}}), "do.0.split.to"),
+        (json!({"join": {"from": "/p/{name}"}}), "do.0.join.from"),
+        (json!({"join": {"from": "/p{part}/a"}}), "do.0.join.from"),
+        (json!({"join": {"from": "/p/{part:4}"}}), "do.0.join.from"),
+        (json!({"join": {"from": "/p/{part}", "name": "{nme}"}}), "do.0.join.name"),
+        (json!({"join": {"from": "/p/{part}", "count": "nobody"}}), "do.0.join.count"),
         (json!({"transcode": {"from": "latin1"}}), "do.0.transcode.from"),
         (json!({"transcode": {"from": "utf-8", "to": "utf-7"}}), "do.0.transcode.to"),
         (json!({"transcode": {"from": "utf-8", "name": "{nme}"}}), "do.0.transcode.name"),
@@ -410,6 +488,7 @@ fn a_field_that_no_step_has_is_refused_by_name() {
         "checksum",
         "transcode",
         "split",
+        "join",
     ];
     for word in words {
         let mut fields = json!({
@@ -419,7 +498,7 @@ fn a_field_that_no_step_has_is_refused_by_name() {
             "encrypt" => &["keys"],
             "decrypt" => &["keys", "signed_by"],
             "sign" => &["key"],
-            "transcode" => &["from"],
+            "transcode" | "join" => &["from"],
             "split" => &["to"],
             "verify" => &["signed_by"],
             _ => &[],

@@ -136,6 +136,23 @@ impl AccountFiles for SimAccountFiles {
             Err(error) => Err(meaning(path, &error)),
         }
     }
+    async fn names(
+        &self,
+        directory: &VPath,
+        wanted: &(dyn for<'n> Fn(&'n str) -> bool + Sync),
+    ) -> Result<Vec<String>, StepError> {
+        let wrong = |error: StoreError| meaning(directory, &error);
+        let mut listing = self.0.list(&at(directory)).await.map_err(wrong)?;
+        let mut names = Vec::new();
+        loop {
+            let page = listing.next_page(2).await.map_err(wrong)?;
+            if page.is_empty() {
+                return Ok(names);
+            }
+            let files = page.into_iter().filter(|entry| entry.meta.kind == EntryKind::File);
+            names.extend(files.map(|entry| entry.name).filter(|name| wanted(name)));
+        }
+    }
     async fn local(&self, _path: &VPath) -> Result<Option<PathBuf>, StepError> {
         Ok(None)
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Existing;
 use crate::document::is_default;
@@ -93,6 +93,41 @@ pub struct SplitSpec {
     /// Most parts; more fail the step before the first one is published.
     #[serde(default = "parts", skip_serializing_if = "is_parts")]
     pub parts: u32,
+}
+
+/// Put the parts of a file together, in the order of their numbers. Later steps work on the whole
+/// file; the parts stay where they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JoinSpec {
+    /// The paths of the parts, as the account sees them; placeholders as in `deliver`, and in the
+    /// name `{part}` for the number of the part, from 1, or `{part:04}` for four digits of it.
+    pub from: String,
+    /// How many there must be: a number, or a CEL expression that gives one, such as
+    /// `hook.body.parts`. Unset: as many as are there. No number may be missing, whatever this
+    /// says.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "count")]
+    #[schemars(with = "Option<Count>")]
+    pub count: Option<String>,
+    /// What the whole file is called; placeholders as in `deliver`. Unset: `{name}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// A number of parts, as a document has it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Count {
+    Number(u32),
+    Expression(String),
+}
+
+fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let count = Option::<Count>::deserialize(from)?;
+    Ok(count.map(|count| match count {
+        Count::Number(number) => number.to_string(),
+        Count::Expression(text) => text,
+    }))
 }
 
 fn parts() -> u32 {
