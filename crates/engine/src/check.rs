@@ -5,7 +5,7 @@ mod tried;
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::{ExpectedFact, FileFact};
 use entrepot_nouns::rule::{
-    FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
+    ExecStdout, FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
 };
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
@@ -151,7 +151,12 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
                 file: Some("/folder/name.txt".to_owned()),
                 ip: Some("192.0.2.1".to_owned()),
             };
-            exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))
+            exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))?;
+            if exec.stdout != ExecStdout::File {
+                return Ok(());
+            }
+            let name = exec.name.as_deref().unwrap_or("{name}");
+            check_text("exec.name", name, values)
         }
         StepSpec::Check(check) => check_text("check.message", &check.message, values),
         StepSpec::Stop(stop) => check_text("stop.message", &stop.message, values),

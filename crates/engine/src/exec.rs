@@ -7,7 +7,7 @@ use entrepot_nouns::event::ProgramFact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin, ExecStdout, ExitCode, ExitMeaning};
 use entrepot_nouns::{Event, Name};
 use entrepot_spawn::limits::OUTPUT_KEPT;
-use entrepot_spawn::{Ended, How, Program, Stdin};
+use entrepot_spawn::{Ended, How, Program, Stdin, Stdout};
 use serde_json::Value as Json;
 
 use crate::limits::PROGRAM_WORDS;
@@ -73,6 +73,7 @@ pub(crate) fn program(spec: &ExecSpec, setting: &Setting<'_>) -> Result<Program,
         argv,
         env,
         stdin: Stdin::Nothing,
+        stdout: Stdout::Kept,
         files: setting.file.iter().map(PathBuf::from).collect(),
         limit: Duration::from_secs(u64::from(spec.timeout_seconds)),
         memory_bytes: u64::from(spec.memory_mib) << 20,
@@ -101,7 +102,7 @@ pub(crate) fn is_done(spec: &ExecSpec, ended: &Ended) -> bool {
 /// # Errors
 /// It is not what the rule says, in one sentence.
 pub(crate) fn output(spec: &ExecSpec, ended: &Ended) -> Result<Option<Json>, String> {
-    if spec.stdout == ExecStdout::None {
+    if matches!(spec.stdout, ExecStdout::None | ExecStdout::File) {
         return Ok(None);
     }
     if ended.stdout.dropped > 0 {

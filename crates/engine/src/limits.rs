@@ -40,6 +40,10 @@ pub const EACH_ITEMS: usize = 10_000;
 /// Most bytes of it as JSON: it stands in the record of the step.
 pub const EACH_BYTES: usize = 1024 * 1024;
 
+/// So long what a program has written is read when it has ended: behind that something that it left
+/// running still has its output.
+pub const OUTPUT_DRAIN: Duration = Duration::from_secs(5);
+
 /// Most parts that a `join` step puts together.
 pub const JOIN_PARTS: u32 = 10_000;
 

@@ -304,6 +304,10 @@ impl Rule {
                      place however often they run",
                     ))
                 }
+                spec if step.after_crash != AfterCrash::Run && spec.makes_file() => Err((
+                    "after_crash",
+                    "goes with no program whose output is the file: it runs again where that is not",
+                )),
                 StepSpec::Call(call) if call.rule == self.name => {
                     Err(("call.rule", "a rule cannot call itself"))
                 }
@@ -518,6 +522,13 @@ impl ExecSpec {
         }
         if waited && self.stdout != ExecStdout::None {
             return Err(("exec.stdout", "a client waits for this rule: no step reads it"));
+        }
+        let is_plain = self.name.is_none() && self.output_mib == exec_output();
+        if self.stdout != ExecStdout::File && !is_plain {
+            return Err(("exec.stdout", "'name' and 'output_mib' go with 'stdout: file'"));
+        }
+        if self.output_mib == 0 {
+            return Err(("exec.output_mib", "at least 1"));
         }
         match self.failure_code {
             Some(_) if !waited => Err(("exec.failure_code", "no client waits for this program")),

@@ -382,6 +382,7 @@ impl StepSpec {
             | StepSpec::Sign(_)
             | StepSpec::Transcode(_)
             | StepSpec::Join(_) => true,
+            StepSpec::Exec(exec) => exec.stdout == ExecStdout::File,
             StepSpec::Extract(extract) => extract.to.is_none(),
             StepSpec::Verify(verify) => verify.signature.is_none(),
             StepSpec::Checksum(checksum) => checksum.verify.is_none(),
@@ -564,9 +565,15 @@ pub struct ExecSpec {
     /// what it means without this.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exit: BTreeMap<ExitCode, ExitMeaning>,
-    /// What becomes of what it writes to standard output, at most 64 KiB.
+    /// What becomes of what it writes to standard output, at most 64 KiB unless it becomes a file.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stdout: ExecStdout,
+    /// With `stdout: file`: what the file is called; placeholders as in `deliver`. Unset: `{name}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// With `stdout: file`: most MiB of it. A program that writes more is killed.
+    #[serde(default = "exec_output", skip_serializing_if = "is_exec_output")]
+    pub output_mib: u32,
     /// In a rule `after` a command: whether the reply waits for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reply: ReplyTime,
@@ -647,6 +654,8 @@ pub enum ExecStdout {
     Text,
     /// The same, as the JSON that it is.
     Json,
+    /// It is the file that later steps work on.
+    File,
 }
 
 /// When the reply of a command leaves.
@@ -680,6 +689,10 @@ fn exec_seconds() -> u32 {
     60
 }
 
+pub(crate) fn exec_output() -> u32 {
+    10_240
+}
+
 fn exec_memory() -> u32 {
     1024
 }
@@ -687,6 +700,10 @@ fn exec_memory() -> u32 {
 // The signatures are what serde's `skip_serializing_if` asks for.
 fn is_exec_seconds(seconds: &u32) -> bool {
     *seconds == exec_seconds()
+}
+
+fn is_exec_output(mib: &u32) -> bool {
+    *mib == exec_output()
 }
 
 fn is_exec_memory(mib: &u32) -> bool {

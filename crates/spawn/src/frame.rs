@@ -19,8 +19,10 @@ pub struct NotFrame;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) id: u64,
-    /// A descriptor comes with it.
+    /// A descriptor comes with it, to read from.
     pub(crate) stdin: bool,
+    /// A descriptor comes with it, behind that one, to write to.
+    pub(crate) stdout: bool,
     pub(crate) limit: Duration,
     pub(crate) memory_bytes: u64,
     pub(crate) argv: Vec<String>,
@@ -61,7 +63,7 @@ impl Frame {
             Frame::Start(start) => {
                 out.push(1);
                 number(out, start.id);
-                number(out, u64::from(start.stdin));
+                number(out, u64::from(start.stdin) | u64::from(start.stdout) << 1);
                 number(out, millis(start.limit));
                 number(out, start.memory_bytes);
                 count(out, start.argv.len());
@@ -185,19 +187,28 @@ impl Fields<'_> {
         }
         let id = self.number()?;
         Ok(match kind {
-            1 => Frame::Start(Start {
-                id,
-                stdin: self.number()? == 1,
-                limit: Duration::from_millis(self.number()?),
-                memory_bytes: self.number()?,
-                argv: self.list(ARGUMENTS, Fields::text)?,
-                env: self.list(ARGUMENTS, |fields| Ok((fields.text()?, fields.text()?)))?,
-                files: self.list(ARGUMENTS, Fields::path)?,
-            }),
+            1 => Frame::Start(self.start(id)?),
             2 => Frame::Cancel(id),
             3 => Frame::Ended(id, self.ended()?),
             4 => Frame::NotStarted(id, self.text()?),
             _ => return Err(NotFrame),
+        })
+    }
+
+    fn start(&mut self, id: u64) -> Result<Start, NotFrame> {
+        let descriptors = self.number()?;
+        if descriptors > 3 {
+            return Err(NotFrame);
+        }
+        Ok(Start {
+            id,
+            stdin: descriptors & 1 != 0,
+            stdout: descriptors & 2 != 0,
+            limit: Duration::from_millis(self.number()?),
+            memory_bytes: self.number()?,
+            argv: self.list(ARGUMENTS, Fields::text)?,
+            env: self.list(ARGUMENTS, |fields| Ok((fields.text()?, fields.text()?)))?,
+            files: self.list(ARGUMENTS, Fields::path)?,
         })
     }
 
@@ -301,6 +312,7 @@ mod tests {
         let start = Start {
             id: 7,
             stdin: true,
+            stdout: true,
             limit: Duration::from_millis(1500),
             memory_bytes: 1 << 30,
             argv: vec!["/bin/x".to_owned(), "a b".to_owned(), String::new()],

@@ -33,7 +33,7 @@ use crate::limits::{
     DRAIN_TIME, FRAMES, HELPER_DESCRIPTORS, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST,
     PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, READ_BYTES, STACK_BYTES,
 };
-use crate::program::{Ended, How, Output};
+use crate::program::{Descriptors, Ended, How, Output};
 
 /// Is the helper until the server is gone: frames come and go on standard input.
 pub fn serve_as_helper() -> ExitCode {
@@ -133,8 +133,9 @@ impl Running {
         while self.tasks.try_join_next().is_some() {}
         match frame {
             Frame::Start(start) => {
-                let stdin = if start.stdin { descriptors.pop_front() } else { None };
-                if start.stdin && stdin.is_none() {
+                let mut next = |is_sent: bool| if is_sent { descriptors.pop_front() } else { None };
+                let ends = Descriptors { stdin: next(start.stdin), stdout: next(start.stdout) };
+                if start.stdin != ends.stdin.is_some() || start.stdout != ends.stdout.is_some() {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "no descriptor came"));
                 }
                 let Some(apart) = self.apart.clone() else {
@@ -147,7 +148,7 @@ impl Running {
                 self.tasks.spawn(async move {
                     let id = start.id;
                     let Started { child, folder } =
-                        apart.start(&start, |folder| begin(&start, stdin, limits, folder));
+                        apart.start(&start, |folder| begin(&start, ends, limits, folder));
                     let ended = match child {
                         Ok(child) => watch(child, &start, &env, &cancel).await,
                         Err(error) => Err(error),
@@ -317,7 +318,7 @@ fn how(status: ExitStatus) -> How {
 /// Starts it: in a group of its own, with nothing of ours but what it is given.
 fn begin(
     start: &Start,
-    stdin: Option<OwnedFd>,
+    ends: Descriptors,
     limits: StartLimits,
     folder: &Path,
 ) -> io::Result<Child> {
@@ -329,8 +330,9 @@ fn begin(
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
     command.env("TMPDIR", folder).current_dir(folder);
     command.envs(start.env.iter().map(|(name, value)| (name, value)));
-    command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command.stdin(ends.stdin.map_or_else(Stdio::null, Stdio::from));
+    command.stdout(ends.stdout.map_or_else(Stdio::piped, Stdio::from));
+    command.stderr(Stdio::piped()).process_group(0);
     let bytes = start.memory_bytes.max(MEMORY_LEAST);
     let most = getrlimit(Resource::As).maximum.map_or(bytes, |most| most.min(bytes));
     let child = match limits {

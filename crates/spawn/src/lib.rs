@@ -34,5 +34,5 @@ pub use error::SpawnError;
 pub use frame::{NotFrame, fuzz};
 pub use helper::serve_as_helper;
 pub use isolation::{Isolation, ProgramUser, Reach, can_switch_user, has_landlock};
-pub use program::{Ended, How, Output, Program, Stdin, pipe};
+pub use program::{Ended, How, Output, Program, Stdin, Stdout, output_pipe, pipe};
 pub use spawner::{Helper, Spawner, SpawnerOptions};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::frame::{Frame, Settings, Start};
 use crate::limits::{FRAMES, READ_BYTES};
-use crate::program::Ended;
+use crate::program::{Descriptors, Ended};
 
 /// What a helper said about a run: how it ended, or why it was not started.
 pub(crate) type Answer = Result<Ended, String>;
@@ -28,7 +28,14 @@ pub(crate) struct Gone;
 
 struct Outgoing {
     frame: Frame,
-    stdin: Option<OwnedFd>,
+    /// At most two.
+    descriptors: Vec<OwnedFd>,
+}
+
+impl From<Frame> for Outgoing {
+    fn from(frame: Frame) -> Outgoing {
+        Outgoing { frame, descriptors: Vec::new() }
+    }
 }
 
 /// The server's end of the connection to one helper.
@@ -52,7 +59,7 @@ impl Link {
     pub(crate) fn new(settings: Settings) -> (Arc<Link>, Carrier) {
         let (outgoing, frames) = mpsc::channel(FRAMES);
         // The queue is new, so there is space for the frame.
-        let _ = outgoing.try_send(Outgoing { frame: Frame::Settings(settings), stdin: None });
+        let _ = outgoing.try_send(Frame::Settings(settings).into());
         let link = Arc::new(Link {
             outgoing,
             waiting: Mutex::default(),
@@ -76,10 +83,11 @@ impl Link {
     pub(crate) async fn run(
         self: Arc<Self>,
         mut start: Start,
-        stdin: Option<OwnedFd>,
+        descriptors: Descriptors,
     ) -> Result<Answer, Gone> {
         start.id = self.next.fetch_add(1, Ordering::Relaxed);
-        start.stdin = stdin.is_some();
+        let Descriptors { stdin, stdout } = descriptors;
+        (start.stdin, start.stdout) = (stdin.is_some(), stdout.is_some());
         let (sender, answer) = oneshot::channel();
         let waits = Waits { id: start.id, link: self.clone() };
         self.waiting.lock().insert(start.id, sender);
@@ -87,7 +95,8 @@ impl Link {
         if self.is_gone() {
             return Err(Gone);
         }
-        let outgoing = Outgoing { frame: Frame::Start(start), stdin };
+        let descriptors = stdin.into_iter().chain(stdout).collect();
+        let outgoing = Outgoing { frame: Frame::Start(start), descriptors };
         self.outgoing.send(outgoing).await.map_err(|_| Gone)?;
         let answer = answer.await.map_err(|_| Gone);
         drop(waits);
@@ -104,9 +113,8 @@ struct Waits {
 impl Drop for Waits {
     fn drop(&mut self) {
         if self.link.waiting.lock().remove(&self.id).is_some() {
-            let frame = Frame::Cancel(self.id);
             // With so many frames waiting it is its own time limit that ends it.
-            let _ = self.link.outgoing.try_send(Outgoing { frame, stdin: None });
+            let _ = self.link.outgoing.try_send(Frame::Cancel(self.id).into());
         }
     }
 }
@@ -162,17 +170,18 @@ async fn take(link: &Link, mut stream: OwnedReadHalf) {
     }
 }
 
-/// Writes frames, as many at once as there are; one with a descriptor begins a write of its own.
+/// Writes frames, as many at once as there are; one with descriptors begins a write of its own.
 async fn send(mut frames: mpsc::Receiver<Outgoing>, mut stream: OwnedWriteHalf) {
     let mut output = Vec::new();
     while let Some(mut next) = frames.recv().await {
         loop {
-            if let Some(stdin) = next.stdin.take() {
+            if !next.descriptors.is_empty() {
+                let descriptors = std::mem::take(&mut next.descriptors);
                 let mut bytes = Vec::new();
                 next.frame.write(&mut bytes);
                 let sent = async {
                     stream.write_all(&output).await?;
-                    let count = send_with(&stream, &bytes, &stdin).await?;
+                    let count = send_with(&stream, &bytes, &descriptors).await?;
                     stream.write_all(bytes.get(count..).unwrap_or_default()).await
                 };
                 if sent.await.is_err() {
@@ -204,14 +213,14 @@ async fn send(mut frames: mpsc::Receiver<Outgoing>, mut stream: OwnedWriteHalf) 
 async fn send_with(
     stream: &OwnedWriteHalf,
     bytes: &[u8],
-    descriptor: &OwnedFd,
+    descriptors: &[OwnedFd],
 ) -> io::Result<usize> {
     let stream: &UnixStream = stream.as_ref();
+    let rights: Vec<BorrowedFd<'_>> = descriptors.iter().map(OwnedFd::as_fd).collect();
     stream
         .async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut control = SendAncillaryBuffer::new(&mut space);
-            let rights = [descriptor.as_fd()];
             control.push(SendAncillaryMessage::ScmRights(&rights));
             let slices = [IoSlice::new(bytes)];
             Ok(rustix::net::sendmsg(stream, &slices, &mut control, SendFlags::NOSIGNAL)?)

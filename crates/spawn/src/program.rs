@@ -19,6 +19,8 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// What it reads.
     pub stdin: Stdin,
+    /// Where its standard output goes.
+    pub stdout: Stdout,
     /// Files on this machine that its arguments name. Under Landlock it may read and write them
     /// wherever they lie; a user of its own must have the right to read them.
     pub files: Vec<PathBuf>,
@@ -35,6 +37,7 @@ impl Program {
             argv,
             env: Vec::new(),
             stdin: Stdin::Nothing,
+            stdout: Stdout::Kept,
             files: Vec::new(),
             limit: TIME,
             memory_bytes: MEMORY_BYTES,
@@ -62,6 +65,25 @@ impl fmt::Debug for Stdin {
     }
 }
 
+/// Where the standard output of a program goes.
+#[derive(Debug)]
+pub enum Stdout {
+    /// Its last bytes are kept: see [`Ended::stdout`].
+    Kept,
+    /// Into this pipe, however much it is; see [`output_pipe`].
+    Pipe(OwnedFd),
+}
+
+/// The end to read from, and what to give the program. Read while the program runs; the end comes
+/// when it, and whatever it left running, has closed its standard output.
+///
+/// # Errors
+/// The process has no descriptors left.
+pub fn output_pipe() -> std::io::Result<(tokio::net::unix::pipe::Receiver, Stdout)> {
+    let (sender, receiver) = tokio::net::unix::pipe::pipe()?;
+    Ok((receiver, Stdout::Pipe(sender.into_blocking_fd()?)))
+}
+
 /// The end to write to, and what to give the program. Write while the program runs; an error of
 /// the kind `BrokenPipe` says that it does not read to the end.
 ///
@@ -72,6 +94,12 @@ pub fn pipe() -> std::io::Result<(tokio::net::unix::pipe::Sender, Stdin)> {
     Ok((sender, Stdin::Pipe(receiver.into_blocking_fd()?)))
 }
 
+/// What a program is given besides words.
+pub(crate) struct Descriptors {
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+}
+
 /// How a program ended, and what it said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -79,7 +107,7 @@ pub struct Ended {
     pub how: How,
     /// From its start to its end.
     pub duration: Duration,
-    /// What it wrote to standard output.
+    /// What it wrote to standard output; nothing where that went into a pipe.
     pub stdout: Output,
     /// What it wrote to standard error.
     pub stderr: Output,

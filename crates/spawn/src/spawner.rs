@@ -31,7 +31,7 @@ use crate::limits::{
     TIME_MOST,
 };
 use crate::link::{Carrier, Link};
-use crate::program::{Ended, Program, Stdin, pipe};
+use crate::program::{Descriptors, Ended, Program, Stdin, Stdout, pipe};
 
 /// What is run as the helper.
 #[derive(Clone, Debug)]
@@ -146,11 +146,16 @@ impl Spawner {
         check(&program).map_err(|why| not_started(why.to_owned()))?;
         let _turn = self.turn().await?;
         let link = self.link()?;
-        let Program { argv, env, stdin, files, limit, memory_bytes } = program;
+        let Program { argv, env, stdin, stdout, files, limit, memory_bytes } = program;
         let limit = limit.min(TIME_MOST);
-        let start = Start { id: 0, stdin: false, limit, memory_bytes, argv, env, files };
+        let start =
+            Start { id: 0, stdin: false, stdout: false, limit, memory_bytes, argv, env, files };
         let (pump, stdin) = prepare(stdin).map_err(|error| not_started(error.to_string()))?;
-        let answer = feed(pump, link.run(start, stdin)).await;
+        let stdout = match stdout {
+            Stdout::Kept => None,
+            Stdout::Pipe(descriptor) => Some(descriptor),
+        };
+        let answer = feed(pump, link.run(start, Descriptors { stdin, stdout })).await;
         answer.map_err(|_| SpawnError::Lost)?.map_err(not_started)
     }
 

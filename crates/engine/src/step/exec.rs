@@ -1,35 +1,58 @@
 //! `exec`: runs a program for the file of the event.
 //!
 //! A program is not ours, so what it does happens at least once: an attempt that a crash or a lost
-//! lease cut off is made again.
+//! lease cut off is made again; and one whose output is the file of later steps runs again where
+//! that file is not.
 
 use async_trait::async_trait;
+use bytes::BytesMut;
 use entrepot_db::EventFilter;
 use entrepot_nouns::Fact;
-use entrepot_nouns::rule::{ExecSpec, ExecStdin, ExitMeaning};
-use entrepot_spawn::{Ended, How, Program, SpawnError};
-use tokio::io::AsyncWriteExt as _;
+use entrepot_nouns::rule::{ExecSpec, ExecStdin, ExecStdout, ExitMeaning};
+use entrepot_spawn::{Ended, How, Program, SpawnError, Spawner};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe::Receiver;
 
+use super::change::made_name;
+use super::made::Making;
 use super::source::{self, Input};
 use super::{Step, StepError};
 use crate::exec::{self, Setting};
 use crate::ids::StepKey;
+use crate::limits::{BLOCK_BYTES, OUTPUT_DRAIN};
+use crate::pattern::Values;
+use crate::pause::Pause;
 use crate::rules;
 use crate::run::Run;
 
 #[async_trait]
 impl Step for ExecSpec {
-    async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
+    async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
+        let made = made(self, run.values())?;
         let file = if exec::asks_for(self, "file") { Some(local_file(run).await?) } else { None };
         let ip = if exec::asks_for(self, "ip") { address(run).await? } else { None };
         let (rule, event, noted) = (&run.job.rule, &run.job.event, Some(&run.noted));
         let program = exec::program(self, &Setting { rule, event, noted, file, ip })?;
-        run.hold.fence().await?;
-        let ended = match self.stdin {
-            ExecStdin::None => run.hold.waiting(run.shared.spawner.run(program)).await?,
-            ExecStdin::File => with_file(run, program).await?,
+        let input = match self.stdin {
+            ExecStdin::None => None,
+            ExecStdin::File => Some(Input::open(run).await?),
         };
-        let ended = ended.map_err(|error| not_run(&error))?;
+        let mut making = match &made {
+            Some(_) => Some(Making::begin(run, key).await?),
+            None => None,
+        };
+        run.hold.fence().await?;
+        let ended = match &mut making {
+            Some(making) => into_file(self, run, program, input.as_ref(), making).await,
+            None => run.hold.waiting(with(&run.shared.spawner, program, input.as_ref())).await,
+        };
+        let ended = match ended.and_then(|ended| ended?.map_err(|error| not_run(&error))) {
+            Ok(ended) => ended,
+            Err(error) => {
+                discard(making).await;
+                return Err(error);
+            }
+        };
         let mut scope = rules::caused_by(&run.job.event);
         scope.job = Some(run.job.id);
         let program = exec::told(self, &run.job.rule, &ended);
@@ -37,11 +60,97 @@ impl Step for ExecSpec {
         let fact = Fact::ProgramEnded { program };
         run.seal(&run.shared.recorder.event(&scope, fact)).await?;
         let said = said.trim_end_matches(": ");
-        match exec::meaning(self, &ended) {
-            ExitMeaning::Done => note(self, run, &ended),
-            ExitMeaning::Retry => Err(StepError::transient("EP0824", said)),
-            ExitMeaning::Fail => Err(StepError::permanent("EP0824", said)),
+        match (exec::meaning(self, &ended), making.take(), made) {
+            (ExitMeaning::Done, Some(making), Some(name)) => {
+                run.reached(Pause::Written)?;
+                making.finish(run, name).await?;
+                run.reached(Pause::Published)?;
+                note(self, run, &ended)
+            }
+            (ExitMeaning::Done, ..) => note(self, run, &ended),
+            (meaning, making, _) => {
+                discard(making).await;
+                Err(match meaning {
+                    ExitMeaning::Retry => StepError::transient("EP0824", said),
+                    ExitMeaning::Fail | ExitMeaning::Done => StepError::permanent("EP0824", said),
+                })
+            }
         }
+    }
+}
+
+/// What the file is called that it makes, if it makes one.
+pub(super) fn made(spec: &ExecSpec, values: Values<'_>) -> Result<Option<String>, StepError> {
+    let name = || made_name(values, spec.name.as_deref(), str::to_owned);
+    (spec.stdout == ExecStdout::File).then(name).transpose()
+}
+
+async fn discard(making: Option<Making>) {
+    if let Some(making) = making {
+        making.discard().await;
+    }
+}
+
+/// Runs it, and has what it writes become the file. The outer error is one of the run of the job,
+/// the one inside it one of a file.
+async fn into_file(
+    spec: &ExecSpec,
+    run: &Run<'_>,
+    mut program: Program,
+    input: Option<&Input>,
+    making: &mut Making,
+) -> Result<Ran, StepError> {
+    let pipe = entrepot_spawn::output_pipe();
+    let (output, stdout) = pipe.map_err(|error| {
+        StepError::transient("EP0821", format!("no pipe to a program: {error}"))
+    })?;
+    program.stdout = stdout;
+    let running = with(&run.shared.spawner, program, input);
+    let filling = fill(spec, run, output, making);
+    let both = async {
+        let mut running = std::pin::pin!(running);
+        let mut filling = std::pin::pin!(filling);
+        tokio::select! {
+            biased;
+            // Too much, or a full disk: dropping the program kills it.
+            filled = &mut filling => {
+                filled?;
+                running.await
+            }
+            ended = &mut running => {
+                let drained = tokio::time::timeout(OUTPUT_DRAIN, filling).await;
+                drained.unwrap_or_else(|_| {
+                    let text = "it has ended, and something that it left running still has its \
+                                standard output: nobody knows whether the file is whole";
+                    Err(StepError::permanent("EP0819", text))
+                })?;
+                ended
+            }
+        }
+    };
+    run.hold.waiting(both).await
+}
+
+async fn fill(
+    spec: &ExecSpec,
+    run: &Run<'_>,
+    mut output: Receiver,
+    making: &mut Making,
+) -> Result<(), StepError> {
+    let most = u64::from(spec.output_mib) << 20;
+    loop {
+        let mut block = BytesMut::with_capacity(BLOCK_BYTES);
+        let read = output.read_buf(&mut block).await.map_err(|error| {
+            StepError::transient("EP0821", format!("the output of a program: {error}"))
+        })?;
+        if read == 0 {
+            return Ok(());
+        }
+        if making.size().saturating_add(read as u64) > most {
+            let text = format!("it wrote more than {} MiB to standard output", spec.output_mib);
+            return Err(StepError::permanent("EP0871", text));
+        }
+        making.write(run, block.freeze()).await?;
     }
 }
 
@@ -108,22 +217,18 @@ async fn address(run: &Run<'_>) -> Result<Option<String>, StepError> {
     }))
 }
 
-/// Runs it with the bytes of the file on its standard input; it need not read them all.
-async fn with_file(
-    run: &mut Run<'_>,
-    program: Program,
-) -> Result<Result<Ended, SpawnError>, StepError> {
-    let input = Input::open(run).await?;
-    let both = run_with(&run.shared.spawner, program, &input);
-    run.hold.waiting(both).await?
+/// How a program ended; an error of a file, not of the program, is the outer one.
+type Ran = Result<Result<Ended, SpawnError>, StepError>;
+
+async fn with(spawner: &Spawner, program: Program, input: Option<&Input>) -> Ran {
+    match input {
+        Some(input) => run_with(spawner, program, input).await,
+        None => Ok(spawner.run(program).await),
+    }
 }
 
-/// See [`with_file`]; an error of the file, not of the program, is the outer one.
-pub(crate) async fn run_with(
-    spawner: &entrepot_spawn::Spawner,
-    mut program: Program,
-    input: &Input,
-) -> Result<Result<Ended, SpawnError>, StepError> {
+/// Runs it with the bytes of the file on its standard input; it need not read them all.
+pub(crate) async fn run_with(spawner: &Spawner, mut program: Program, input: &Input) -> Ran {
     let pipe = entrepot_spawn::pipe();
     let (mut sender, stdin) = pipe.map_err(|error| {
         StepError::transient("EP0821", format!("no pipe to a program: {error}"))

@@ -5,6 +5,7 @@ use entrepot_nouns::Fact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin};
 
 use super::StepError;
+use super::change::foreseen_file;
 use super::exec::{no_local, not_run};
 use crate::exec::{self, Setting};
 use crate::foresight::{Foresee, Foreseen, Foresight, NO_SERVER};
@@ -12,6 +13,7 @@ use crate::foresight::{Foresee, Foreseen, Foresight, NO_SERVER};
 #[async_trait]
 impl Foresee for ExecSpec {
     async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let made = super::exec::made(self, foresight.values())?;
         let wants_file = exec::asks_for(self, "file");
         let mut file = None;
         if self.stdin == ExecStdin::File {
@@ -40,6 +42,11 @@ impl Foresee for ExecSpec {
         }
         let words = program.argv.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>();
         let what = format!("runs {}", words.join(" "));
-        Ok(Foreseen::open(what, "how the program ends shows only when it runs"))
+        Ok(match made {
+            Some(name) => {
+                foreseen_file(foresight, format!("{what}, and makes '{name}' of its output"), name)
+            }
+            None => Foreseen::open(what, "how the program ends shows only when it runs"),
+        })
     }
 }

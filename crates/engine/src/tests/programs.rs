@@ -1,6 +1,7 @@
 //! Programs of rules, and rules that clients wait for. Real programs take real time, so the clock
 //! of the runtime is not stopped here.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
 
@@ -13,7 +14,7 @@ use entrepot_vfs::{
 };
 use serde_json::json;
 
-use super::world::{SITE, World, content, name};
+use super::world::{SITE, World, content, files, memory_store, name};
 
 fn rule(document: serde_json::Value) -> Rule {
     let rule: Rule = serde_json::from_value(document).unwrap();
@@ -83,6 +84,76 @@ async fn programs_that_do_not_end_well_fail_the_step_with_their_words() {
         let job = ended(&mut world, argv, more).await;
         let error = job.error.clone().unwrap_or_default();
         assert!(job.state == JobState::Failed && error.starts_with(wanted), "{job:?}");
+    }
+}
+
+/// The file that a program makes is the one that later steps work on.
+#[tokio::test]
+async fn the_output_of_a_program_is_the_file_of_later_steps() {
+    let mut world = World::new(731).await;
+    let out = memory_store(&world.env);
+    world.target("out", out.clone()).await;
+    let sh = |script: &str, more: serde_json::Value| {
+        let mut exec = json!({"argv": ["/bin/sh", "-c", script], "stdin": "file",
+            "stdout": "file", "name": "{stem}.up"});
+        exec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut made = rule(json!({
+            "name": "r", "when": {"event": "file.uploaded"}, "do": [
+                {"name": "made", "exec": exec},
+                {"deliver": {"endpoint": "out", "path": "{name}.{steps.made.code}"}},
+            ],
+        }));
+        crate::check_rule(&made).unwrap();
+        made.retry = Retry { attempts: 1, ..Retry::default() };
+        made
+    };
+    world.start();
+    // More than is kept of an output, and than a pipe holds.
+    let bytes = content(20, 5);
+    let mut tried = async |rule: Rule, name: &str| {
+        world.put(&rule).await;
+        let event = world.upload(&format!("/in/{name}"), &bytes).await;
+        let job = world.job_of(&event, "r").await;
+        at_its_end(&world, job).await
+    };
+    let job = tried(sh("cat; echo said >&2; exit 1", json!({})), "a.txt").await;
+    assert_eq!((job.state, &job.error), (JobState::Done, &None));
+    let job = tried(sh("exec cat; exit 3", json!({})), "b").await;
+    assert_eq!((job.state, &job.error), (JobState::Done, &None));
+    let job = tried(sh("true", json!({})), "empty").await;
+    assert_eq!((job.state, &job.error), (JobState::Done, &None));
+    for (script, more, wanted) in [
+        ("cat; echo no >&2; exit 3", json!({"exit": {"3": "fail"}}), "EP0824: exit code 3: no"),
+        ("cat /dev/zero", json!({"output_mib": 3}), "EP0871: it wrote more than 3 MiB"),
+        ("setsid sleep 20 & cat", json!({}), "EP0819: it has ended, and something"),
+    ] {
+        let job = tried(sh(script, more), "c").await;
+        let error = job.error.clone().unwrap_or_default();
+        assert!(job.state == JobState::Failed && error.starts_with(wanted), "{job:?}");
+    }
+    let found = files(&out).await;
+    let names = ["a.up.1", "b.up.0", "empty.up.0"];
+    assert_eq!(found.keys().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(names));
+    assert!(found["a.up.1"] == bytes && found["b.up.0"] == bytes);
+    assert!(found["empty.up.0"].is_empty());
+}
+
+#[test]
+fn an_output_that_is_the_file_goes_with_what_it_is_said_of() {
+    for (exec, more, field) in [
+        (json!({"name": "a"}), json!({}), "do.0.exec.stdout"),
+        (json!({"output_mib": 1, "stdout": "text"}), json!({}), "do.0.exec.stdout"),
+        (json!({"output_mib": 0, "stdout": "file"}), json!({}), "do.0.exec.output_mib"),
+        (json!({"stdout": "file"}), json!({"after_crash": "ask"}), "do.0.after_crash"),
+        (json!({"name": "{nme}", "stdout": "file"}), json!({}), "do.0.exec.name"),
+    ] {
+        let mut step = json!({"exec": {"argv": ["/bin/true"]}});
+        step["exec"].as_object_mut().unwrap().extend(exec.as_object().unwrap().clone());
+        step.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let rule = json!({"name": "r", "when": {"event": "file.uploaded"}, "do": [step]});
+        let rule: Rule = serde_json::from_value(rule).unwrap();
+        let checked = rule.check().and_then(|()| crate::check_rule(&rule));
+        assert_eq!(checked.unwrap_err().field, field, "{exec}");
     }
 }
 
