@@ -60,8 +60,8 @@ pub const EXPLAINED_SIMILAR: usize = 5;
 pub const EXPLAIN_PAGES: u32 = 100;
 /// The same at each other site.
 pub const EXPLAIN_PAGES_ELSEWHERE: u32 = 3;
-/// Most events that one replay looks at.
-pub const REPLAYED_EVENTS: usize = 10_000;
+/// Events that one part of a replay looks at, the pages of the database made whole.
+pub const REPLAYED_EVENTS: usize = 1_000;
 /// Newest events on which a document and a stored rule are compared, for each of the two.
 pub const DIFFED_EVENTS: u32 = 1_000;
 /// Most events of the chain of a file that are shown.

@@ -4,15 +4,16 @@
 //! would be. A job follows from event, rule and that id, so that an order which is repeated makes
 //! each of its jobs once. An event of which the rule has a job already is left out unless that is
 //! asked for, and in any case while such a job is under way.
+//!
+//! The events of a time are replayed part by part: an answer says where the next part begins. So an
+//! order is quick however many events there are, and one that broke off is given again.
 
 use entrepot_crypto::document_version;
 use entrepot_db::{EventFilter, RuleDocument};
 use entrepot_journal::Scope;
 use entrepot_nouns::explanation::{EventExplanation, ExplainedJob, RuleOutcome};
 use entrepot_nouns::rule_report::{ReplayedEvent, RuleReplay};
-use entrepot_nouns::{
-    AdminRight, Event, Fact, Job, JobState, Kind, ReplayId, Rule, Stored, Timestamp,
-};
+use entrepot_nouns::{AdminRight, Event, Fact, Job, JobState, Kind, ReplayId, Rule, Stored};
 
 use crate::actor::Actor;
 use crate::admin::Admin;
@@ -36,21 +37,43 @@ impl Admin {
             let problem = format!("rule '{}' is disabled: enable it first", order.rule);
             return Err(AdminError::Refused { problem });
         }
+        let document = RuleDocument::of(&rule, document_version)?;
+        if order.rule_version.as_ref().is_some_and(|before| *before != document.version) {
+            let problem = format!(
+                "rule '{}' was changed since this replay began: what it makes of the events before \
+                 is another thing; begin anew, without its id",
+                order.rule
+            );
+            return Err(AdminError::Refused { problem });
+        }
         let env = &self.parts().env;
-        let (events, since, until) = match &order.of {
-            ReplayedEvents::Event(event) => (vec![self.event_of(actor, event).await?], None, None),
+        let (found, since, until) = match &order.of {
+            ReplayedEvents::Event(event) => {
+                let events = vec![self.event_of(actor, event).await?];
+                (FoundEvents { events, next: None }, None, None)
+            }
             ReplayedEvents::Time { since, until } => {
                 let until = until.unwrap_or_else(|| env.now());
-                (self.events_of(actor, &rule.noun, *since, until).await?, Some(*since), Some(until))
+                let filter = EventFilter {
+                    kinds: start_kinds(&rule.noun),
+                    since: Some(*since),
+                    until: Some(until),
+                    after_sequence: order.after,
+                    ..EventFilter::default()
+                };
+                (self.events_of(actor, filter).await?, Some(*since), Some(until))
             }
         };
-        let replay = order.replay.unwrap_or_else(|| env.new_id());
+        let FoundEvents { events, next } = found;
+        let replay = order.replay.or(order.planned).unwrap_or_else(|| env.new_id());
         let looked_at = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let reached = events.last().map(|event| event.at);
         let again = Replaying { rule: &rule, replay, again: order.again };
         let (rows, jobs) = self.replayed(actor, &again, events).await?;
         let made = order.replay.is_some();
+        let rule_version = document.version.clone();
         if made && !jobs.is_empty() {
-            self.make_again(actor, &again, jobs).await?;
+            self.make_again(actor, &again, document, jobs).await?;
         }
         let report = RuleReplay {
             rule: order.rule,
@@ -58,42 +81,25 @@ impl Admin {
             made,
             since,
             until,
+            rule_version,
             events: looked_at,
+            reached,
             jobs: rows,
+            next,
         };
         Ok(Response::RuleReplay { replay: Box::new(report) })
     }
 
-    /// The events of a time that may start the rule, the oldest first.
-    async fn events_of(
-        &self,
-        actor: &Actor,
-        rule: &Rule,
-        since: Timestamp,
-        until: Timestamp,
-    ) -> Result<Vec<Event>> {
-        let mut filter = EventFilter {
-            kinds: start_kinds(rule),
-            since: Some(since),
-            until: Some(until),
-            ..EventFilter::default()
-        };
+    /// The next events that match, as they stand in the audit log.
+    async fn events_of(&self, actor: &Actor, mut filter: EventFilter) -> Result<FoundEvents> {
         let mut events = Vec::new();
         loop {
             let page = self.parts().db.event_page(actor.site, &filter).await?;
             events.extend(page.rows.into_iter().map(|row| row.event));
-            if events.len() > limits::REPLAYED_EVENTS {
-                let problem = format!(
-                    "there are more than {} events of that time which may start the rule: replay \
-                     a shorter time",
-                    limits::REPLAYED_EVENTS
-                );
-                return Err(AdminError::Query { problem });
+            if page.next.is_none() || events.len() >= limits::REPLAYED_EVENTS {
+                return Ok(FoundEvents { events, next: page.next });
             }
             filter.after_sequence = page.next;
-            if page.next.is_none() {
-                return Ok(events);
-            }
         }
     }
 
@@ -141,10 +147,10 @@ impl Admin {
         &self,
         actor: &Actor,
         again: &Replaying<'_>,
+        document: RuleDocument,
         mut jobs: Vec<Job>,
     ) -> Result<()> {
         let parts = self.parts();
-        let document = RuleDocument::of(again.rule, document_version)?;
         for job in &mut jobs {
             job.rule_version = Some(document.version.clone());
         }
@@ -164,6 +170,13 @@ impl Admin {
         self.seal_now(&[event]).await;
         Ok(())
     }
+}
+
+/// Events of one part.
+struct FoundEvents {
+    events: Vec<Event>,
+    /// The place behind which there are more.
+    next: Option<i64>,
 }
 
 /// A rule that is replayed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use entrepot_nouns::dry_run::{DryRunSubject, RuleDryRun};
 use entrepot_nouns::explanation::EventName;
 use entrepot_nouns::rule_report::{LintFinding, RuleTestResult};
-use entrepot_nouns::{Event, Job, Mount, Name, ReplayId, Rule, Stored, Timestamp};
+use entrepot_nouns::{Event, Job, Mount, Name, ReplayId, Rule, RuleVersion, Stored, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,16 @@ pub struct ReplayOrder {
     /// The id that asking without one has given: the jobs are made. Unset: nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayId>,
+    /// The part behind this place: what the part before gave as `next`. Unset: the first part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<i64>,
+    /// With `after`, where nothing is made: the id that the first part gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<ReplayId>,
+    /// With `after`: the document of the rule that the parts before were of. If the rule was
+    /// changed since, it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_version: Option<RuleVersion>,
 }
 
 /// Of which events a rule makes jobs again.

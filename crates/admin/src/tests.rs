@@ -16,6 +16,7 @@ mod passkeys;
 mod password_rules;
 mod recovery_codes;
 mod renewal;
+mod replay;
 mod roles;
 mod rotation;
 mod sealed;

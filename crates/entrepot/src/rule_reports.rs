@@ -132,19 +132,56 @@ pub(crate) async fn replay(
         (None, None) => return Err(Failure::usage("name an event, or a time by '--since'")),
     };
     let again = if args.again { Again::Yes } else { Again::No };
-    let order = ReplayOrder { rule: args.rule, of, again, replay: args.replay };
-    let answer = client.ask(json!({"request": "replay-rule", "order": order})).await?;
-    let Response::RuleReplay { replay } = answer else { return Err(unexpected()) };
-    output.value(&replay, || {
-        for line in replay_lines(&replay, &order) {
+    let mut order = ReplayOrder {
+        rule: args.rule,
+        of,
+        again,
+        replay: args.replay,
+        after: None,
+        planned: None,
+        rule_version: None,
+    };
+    let mut whole = part(client, &order).await?;
+    if let (ReplayedEvents::Time { until, .. }, Some(end)) = (&mut order.of, whole.until) {
+        *until = Some(end);
+    }
+    order.planned = Some(whole.replay).filter(|_| order.replay.is_none());
+    order.rule_version = Some(whole.rule_version.clone());
+    print_replayed(output, &whole);
+    while let Some(next) = whole.next {
+        let (events, jobs) = (whole.events, whole.jobs_made());
+        let reached = whole.reached.map(|at| format!(", up to {at}")).unwrap_or_default();
+        let done = if whole.made { "made" } else { "to make" };
+        eprintln!("{events} events looked at{reached}, {jobs} jobs {done} so far");
+        order.after = Some(next);
+        let following = part(client, &order).await;
+        let following = following.inspect_err(|_| {
+            if whole.made {
+                eprintln!("the same command goes on: what was made is not made again");
+            }
+        })?;
+        print_replayed(output, &following);
+        whole.go_on(following);
+    }
+    output.value(&whole, || {
+        for line in replay_lines(&whole, &order) {
             println!("{}", printable(&line));
         }
     })
 }
 
-fn replay_lines(replay: &RuleReplay, order: &ReplayOrder) -> Vec<String> {
-    let mut lines = Vec::new();
-    for event in &replay.jobs {
+async fn part(client: &AdminClient, order: &ReplayOrder) -> Result<RuleReplay, Failure> {
+    let answer = client.ask(json!({"request": "replay-rule", "order": order})).await?;
+    let Response::RuleReplay { replay } = answer else { return Err(unexpected()) };
+    Ok(*replay)
+}
+
+/// What becomes of the events of a part, for people; JSON comes as one value, at the end.
+fn print_replayed(output: Output, part: &RuleReplay) {
+    if output == Output::Json {
+        return;
+    }
+    for event in &part.jobs {
         let path = event.path.as_deref().unwrap_or("-");
         let what = match (&event.job, &event.left_out) {
             (Some(job), _) => format!("job {job}"),
@@ -152,11 +189,16 @@ fn replay_lines(replay: &RuleReplay, order: &ReplayOrder) -> Vec<String> {
             (None, None) => String::new(),
         };
         let mark = if event.job.is_some() { '+' } else { '-' };
-        lines.push(format!("{mark} {} {path} (event {}): {what}", event.at, event.event));
+        let line = format!("{mark} {} {path} (event {}): {what}", event.at, event.event);
+        println!("{}", printable(&line));
     }
-    let jobs = replay.jobs.iter().filter(|event| event.job.is_some()).count();
+}
+
+/// What came of it together, and how the jobs are made.
+fn replay_lines(replay: &RuleReplay, order: &ReplayOrder) -> Vec<String> {
+    let jobs = replay.jobs_made();
     let done = if replay.made { "were made" } else { "would be made" };
-    lines.push(format!("{jobs} jobs {done} of {} events", replay.events));
+    let mut lines = vec![format!("{jobs} jobs {done} of {} events", replay.events)];
     if !replay.made && jobs > 0 {
         let of = match &order.of {
             ReplayedEvents::Event(event) => format!("--event {event}"),

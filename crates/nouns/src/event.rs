@@ -137,8 +137,8 @@ facts! {
         #[serde(flatten)]
         quota: QuotaFact,
     }
-    /// A receiver of web hooks wants no more of them: nothing is sent to its endpoint until somebody
-    /// enables it again.
+    /// A receiver of web hooks wants no more of them: nothing is sent to its endpoint until it is
+    /// enabled again.
     "endpoint.disabled" EndpointDisabled {
         /// Which endpoint, and why.
         #[serde(flatten)]
@@ -764,7 +764,7 @@ facts! {
         #[serde(flatten)]
         answer: ApprovalFact,
     }
-    /// Jobs of a rule were made again by hand, of events that had happened before.
+    /// Jobs of a rule were made again by hand, of earlier events; told of each part of a replay.
     "rule.replayed" RuleReplayed {
         /// The rule, by name.
         rule: Name,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::explanation::ExplainedJob;
 use crate::ids::{EventId, JobId, ReplayId};
 use crate::name::Name;
+use crate::rule_version::RuleVersion;
 use crate::time::Timestamp;
 
 /// The tests of a rule, and what came of them.
@@ -125,7 +126,7 @@ pub struct DiffedEvent {
     pub why: String,
 }
 
-/// The jobs that a rule makes again of events.
+/// The jobs that a rule makes again of events, or a part of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RuleReplay {
     /// The rule, by name.
@@ -140,10 +141,32 @@ pub struct RuleReplay {
     /// The end of the time of which events were looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The document of the rule that the jobs run.
+    pub rule_version: RuleVersion,
     /// How many events were looked at.
     pub events: u32,
+    /// When the last of them happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Timestamp>,
     /// The events on which the rule starts, the oldest first.
     pub jobs: Vec<ReplayedEvent>,
+    /// More events follow: `after` of the order of the next part. Unset: this is the last part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<i64>,
+}
+
+impl RuleReplay {
+    /// Takes in the part that follows.
+    pub fn go_on(&mut self, part: RuleReplay) {
+        self.events = self.events.saturating_add(part.events);
+        self.jobs.extend(part.jobs);
+        (self.reached, self.next) = (part.reached.or(self.reached), part.next);
+    }
+
+    /// How many jobs were made, or would be.
+    pub fn jobs_made(&self) -> usize {
+        self.jobs.iter().filter(|event| event.job.is_some()).count()
+    }
 }
 
 /// An event on which a rule starts again.
