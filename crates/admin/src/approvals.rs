@@ -7,7 +7,7 @@ use entrepot_journal::Scope;
 use entrepot_nouns::approval::{Approval, ApprovalAnswer, ApprovalVerdict};
 use entrepot_nouns::event::ApprovalFact;
 use entrepot_nouns::limits::APPROVAL_WHY_BYTES;
-use entrepot_nouns::{Account, AccountType, Event, Fact, Job, JobId, Name};
+use entrepot_nouns::{Account, AccountType, Event, Fact, Job, JobId, Name, StepAddress};
 
 use crate::actor::Actor;
 use crate::admin::Admin;
@@ -18,6 +18,8 @@ use crate::request::{Request, Response};
 
 /// What somebody says.
 struct Said {
+    /// To what: unset where a job asks one thing alone.
+    step: Option<StepAddress>,
     verdict: ApprovalVerdict,
     why: Option<String>,
 }
@@ -30,8 +32,8 @@ impl Admin {
                 let approvals = self.parts().db.open_approvals(actor.site, QUERY_ROWS).await?;
                 Ok(Response::Approvals { approvals })
             }
-            Request::AnswerApproval { id, verdict, why } => {
-                let event = self.answer(actor, id, Said { verdict, why }).await?;
+            Request::AnswerApproval { id, step, verdict, why } => {
+                let event = self.answer(actor, id, Said { step, verdict, why }).await?;
                 self.seal_now(&[event]).await;
                 Ok(Response::Done)
             }
@@ -47,11 +49,9 @@ impl Admin {
         check_why(&said)?;
         let parts = self.parts();
         let job = query::job(parts, actor.site, id).await?;
-        let asked = parts.db.open_approval(id).await?;
-        let asked = asked.ok_or_else(|| closed(&job, "answered: it waits for no approval"))?;
-        let account = self.person(actor, &job, &asked).await?;
+        let (asked, account) = self.question(actor, &job, said.step.as_ref()).await?;
         let now = parts.env.now();
-        let Said { verdict, why } = said;
+        let Said { verdict, why, .. } = said;
         let answer = ApprovalAnswer { account: account.clone(), verdict, why, at: now };
         let mut tx = parts.db.begin().await?;
         match tx.answer_approval(&ApprovalKey::of(&asked), &answer).await? {
@@ -76,6 +76,36 @@ impl Admin {
         tx.wake_job(id, now).await?;
         tx.commit().await?;
         Ok(event)
+    }
+
+    /// What is answered, and the account that does. Without a step it is the one question of the job
+    /// that the actor may answer.
+    async fn question(
+        &self,
+        actor: &Actor,
+        job: &Job,
+        step: Option<&StepAddress>,
+    ) -> Result<(Approval, Name)> {
+        let mut open = self.parts().db.approvals_of_job(job.id).await?;
+        open.retain(|asked| step.is_none_or(|step| asked.step == *step));
+        let (mut mine, mut why_not) = (Vec::new(), None);
+        for asked in open {
+            match self.person(actor, job, &asked).await {
+                Ok(account) => mine.push((asked, account)),
+                Err(error @ AdminError::MayNotAnswer { .. }) => why_not = why_not.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(found) = mine.pop() else {
+            let none = || closed(job, "answered: it waits for no approval");
+            return Err(why_not.unwrap_or_else(none));
+        };
+        if mine.is_empty() {
+            return Ok(found);
+        }
+        let problem = "the job asks several things: name the step whose question this answers, as                        'job approvals' shows it"
+            .to_owned();
+        Err(AdminError::Query { problem })
     }
 
     /// The account of the actor, if its answer counts.

@@ -128,9 +128,9 @@ pub(crate) async fn job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<J
 pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Result<Response> {
     let job = job(parts, site, id).await?;
     let steps = parts.db.job_steps(id).await?;
-    let approval = parts.db.open_approval(id).await?;
+    let approvals = parts.db.approvals_of_job(id).await?;
     let behind = job_ahead(parts, &job).await?;
-    Ok(Response::Job { job: Box::new(ShownJob { job, steps, approval, behind }) })
+    Ok(Response::Job { job: Box::new(ShownJob { job, steps, approvals, behind }) })
 }
 
 /// The job that has to end before one that waits for its turn.

@@ -12,7 +12,7 @@ use entrepot_nouns::trace::{Trace, TraceSubject};
 use entrepot_nouns::watch::SeenFile;
 use entrepot_nouns::{
     AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, PoolPlaces, SessionId,
-    SessionInfo, Stored, Timestamp, Transfer, TransferId,
+    SessionInfo, StepAddress, Stored, Timestamp, Transfer, TransferId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -238,6 +238,9 @@ pub enum Request {
     AnswerApproval {
         /// The job's id.
         id: JobId,
+        /// The step that asks; needed where the job asks several things that the actor may answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepAddress>,
         /// Whether the job may go on.
         verdict: ApprovalVerdict,
         /// Why; needed where it may not.

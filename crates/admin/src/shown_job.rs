@@ -14,9 +14,10 @@ pub struct ShownJob {
     /// The steps that it went past or failed at, in the order in which they ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<JobStep>,
-    /// What it asks people, where it rests until they have answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approval: Option<Approval>,
+    /// What it asks people, where it rests until they have answered; several things where lists of
+    /// a `parallel` ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approval>,
     /// Another job of its order that has to end before it, the last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<JobId>,

@@ -265,7 +265,7 @@ impl Walk<'_> {
                 events.push(self.event(row.event).await?);
             }
         }
-        let approval = self.db.open_approval(job.id).await?;
+        let approval = self.db.approvals_of_job(job.id).await?.into_iter().next();
         Ok(TracedJob {
             asked: self.asked.job == Some(job.id),
             waits: approval.map(|asked| asked.waits()).or_else(|| waits(&job)),

@@ -63,14 +63,13 @@ statements! {
     FIND = columns!("WHERE asked.job = $1 AND asked.address = $2 AND asked.life = $3");
     OPEN = columns!(
         "JOIN jobs ON jobs.id = asked.job WHERE asked.site = $1 AND asked.decided_at IS NULL \
-         AND jobs.state IN ('ready', 'running') AND jobs.address = asked.address \
-         AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
+         AND jobs.state IN ('ready', 'running') AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
          ORDER BY asked.asked_at LIMIT $2"
     );
     OPEN_OF_JOB = columns!(
         "JOIN jobs ON jobs.id = asked.job WHERE asked.job = $1 AND asked.decided_at IS NULL \
-         AND jobs.state IN ('ready', 'running') AND jobs.address = asked.address \
-         AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life"
+         AND jobs.state IN ('ready', 'running') AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
+         ORDER BY asked.asked_at, asked.address"
     );
     ANSWERS = sql!(
         "SELECT account, verdict, why, answered_at FROM job_approval_answers ",
@@ -168,10 +167,25 @@ impl Db {
         self.with_answers(found).await
     }
 
-    /// The question for which a job rests.
-    pub async fn open_approval(&self, job: JobId) -> Result<Option<Approval>> {
+    /// The questions for which a job rests, the oldest first: one, or one of each list of a
+    /// `parallel`.
+    pub async fn approvals_of_job(&self, job: JobId) -> Result<Vec<Approval>> {
         let found = self.read(OPEN_OF_JOB, vec![job.0.into()], read_approval).await?;
-        Ok(self.with_answers(found).await?.pop())
+        self.with_answers(found).await
+    }
+
+    /// Leaves nothing to answer of what these steps asked in this life of a job.
+    pub async fn close_approvals(
+        &self,
+        job: JobId,
+        life: i64,
+        steps: &[StepAddress],
+        now: Timestamp,
+    ) -> Result<()> {
+        for step in steps {
+            self.close_approval(&ApprovalKey { job, step: step.clone(), life }, now).await?;
+        }
+        Ok(())
     }
 
     /// Leaves nothing to answer, if nothing was decided; false if something was.

@@ -134,12 +134,13 @@ impl JobWrite {
                 let next = in_order.then(|| wakes::next(id, *at));
                 caller.into_iter().chain(next).collect()
             }
-            JobChange::HandOver(HandOver { at, rests_for: Some(rests_for), .. }) => {
-                vec![match rests_for {
+            JobChange::HandOver(HandOver { at, rests_for, .. }) => {
+                let wakes = rests_for.iter().map(|rests_for| match rests_for {
                     RestsFor::EndOf(other) => wakes::if_ended(id, *at, *other),
                     RestsFor::Answered(asked) => wakes::if_decided(id, *at, asked.values()),
                     RestsFor::Turn(failed) => wakes::if_first(id, *at, *failed),
-                }]
+                });
+                wakes.collect()
             }
             _ => Vec::new(),
         }
@@ -235,8 +236,8 @@ pub struct HandOver {
     pub due_at: Option<Timestamp>,
     /// The step that it went past before that is not recorded yet.
     pub passed: Option<PassedStep>,
-    /// What it rests for: if that has happened by now, it may go on at once.
-    pub rests_for: Option<RestsFor>,
+    /// What it rests for: if any of that has happened by now, it may go on at once.
+    pub rests_for: Vec<RestsFor>,
 }
 
 /// What a job rests for.

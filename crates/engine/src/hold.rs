@@ -110,7 +110,7 @@ impl<'a> Hold<'a> {
         }
         let at = self.shared.recorder.env().now();
         let due_at = Some(at.plus(REST_LONGEST));
-        let (lane, rests_for) = (lane.clone(), Some(RestsFor::Turn(failed)));
+        let (lane, rests_for) = (lane.clone(), vec![RestsFor::Turn(failed)]);
         self.hand_over(HandOver { lane, at, due_at, passed: None, rests_for }).await
     }
 

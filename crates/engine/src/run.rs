@@ -44,6 +44,7 @@ use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
 use crate::{Shared, rules};
 use branch_places::RunPlace;
+use rest::Rest;
 
 /// One attempt under way.
 pub(crate) struct Run<'a> {
@@ -79,6 +80,8 @@ pub(crate) struct Run<'a> {
     place: RunPlace<'a>,
     /// A step before says that the job rests until then.
     rests_until: Option<Timestamp>,
+    /// Of a branch that ended with [`StepError::Rests`]: what for.
+    rests: Option<Rest>,
     /// The step under way, or the last one, and when it was begun.
     current: Option<(StepAddress, Timestamp)>,
     /// Where the file is now: the event's path, or where the last move put it.
@@ -194,6 +197,7 @@ async fn attempt(
         wants_file,
         place: RunPlace::Alone(place),
         rests_until: None,
+        rests: None,
         current: None,
         path: None,
         files: None,

@@ -1,7 +1,7 @@
 //! `transfer`, `event`, `job`: what happened and what happens.
 
 use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
-use entrepot_nouns::approval::Approval;
+use entrepot_nouns::approval::{Approval, ApprovalVerdict};
 use entrepot_nouns::event::{FileFact, ProgramFact, RemovedFact};
 use entrepot_nouns::{
     CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
@@ -354,11 +354,15 @@ pub(crate) async fn jobs(
         }
         JobCommand::Cancel { id } => json!({"request": "cancel-job", "id": id}),
         JobCommand::Approvals => json!({"request": "approvals"}),
-        JobCommand::Approve { id, why } => {
-            json!({"request": "answer-approval", "id": id, "verdict": "approved", "why": why})
+        JobCommand::Approve { id, step, why } => {
+            let verdict = ApprovalVerdict::Approved;
+            json!({"request": "answer-approval", "id": id, "step": step, "verdict": verdict,
+                "why": why})
         }
-        JobCommand::Refuse { id, why } => {
-            json!({"request": "answer-approval", "id": id, "verdict": "refused", "why": why})
+        JobCommand::Refuse { id, step, why } => {
+            let verdict = ApprovalVerdict::Refused;
+            json!({"request": "answer-approval", "id": id, "step": step, "verdict": verdict,
+                "why": why})
         }
     };
     match client.ask(request).await? {
@@ -369,7 +373,7 @@ pub(crate) async fn jobs(
             let job = &shown.job;
             let what = table::printable(&describe(&job.event));
             println!("started by {}: {what}", job.event.fact.kind());
-            if let Some(asked) = &shown.approval {
+            for asked in &shown.approvals {
                 println!("waits {}: {}", asked.waits(), table::printable(&asked.text));
             }
             if let Some(ahead) = &shown.behind {
@@ -409,13 +413,14 @@ fn print_approvals(approvals: &[Approval]) {
         vec![
             asked.job.to_string(),
             asked.rule.to_string(),
+            asked.step.to_string(),
             by.join(", "),
             format!("{} of {}", asked.yes, asked.need),
             asked.until.to_string(),
             asked.text.clone(),
         ]
     };
-    let headings = ["job", "rule", "asks", "yes", "until", "what"];
+    let headings = ["job", "rule", "step", "asks", "yes", "until", "what"];
     table::print(&headings, &approvals.iter().map(cells).collect::<Vec<_>>());
 }
 

@@ -311,7 +311,9 @@ impl Rule {
                 StepSpec::Call(call) if call.rule == self.name => {
                     Err(("call.rule", "a rule cannot call itself"))
                 }
-                StepSpec::Wait(_) if place.depth == 0 && place.following.is_empty() => {
+                StepSpec::Wait(_)
+                    if (place.depth == 0 || place.is_in_branch) && place.following.is_empty() =>
+                {
                     Err(("wait", "nothing waits for it, let steps follow"))
                 }
                 _ if waited && step.condition.is_some() => {

@@ -61,7 +61,7 @@ async fn say(bench: &Bench, who: &str, id: JobId, verdict: ApprovalVerdict) -> R
     let rights = Role::Viewer.rights();
     let actor = Actor::with_rights(who.to_owned(), SiteId::MAIN, rights);
     let why = Some("so".to_owned());
-    bench.admin.handle(&actor, Request::AnswerApproval { id, verdict, why }).await
+    bench.admin.handle(&actor, Request::AnswerApproval { id, step: None, verdict, why }).await
 }
 
 #[tokio::test]

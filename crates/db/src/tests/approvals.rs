@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use entrepot_nouns::approval::{Approval, ApprovalAnswer, ApprovalState, ApprovalVerdict};
-use entrepot_nouns::{Env, JobStep, SiteId, StepState};
+use entrepot_nouns::{Env, JobStep, SiteId, StepAddress, StepState};
 
 use super::{HeldJobs, both, job, name, passed, project, started, take};
 use crate::{AnswerOutcome, ApprovalKey, Db, HandOver, JobChange, JobHold, LaneKey, RestsFor};
@@ -60,10 +60,17 @@ async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
         at: env.now(),
         due_at: Some(env.now().plus(HOUR)),
         passed: None,
-        rests_for: Some(RestsFor::Answered(key.clone())),
+        rests_for: vec![RestsFor::Answered(key.clone())],
     };
     assert!(db.write_job(&hold, JobChange::HandOver(over)).await.unwrap());
     assert_eq!(db.open_approvals(SiteId::MAIN, 9).await.unwrap(), std::slice::from_ref(&asked));
+    // Another list of the same job asks at the same time; what it asked is closed with it.
+    let beside = Approval { step: StepAddress("beside".to_owned()), ..later.clone() };
+    db.ask_approval(SiteId::MAIN, &beside).await.unwrap();
+    let both = db.approvals_of_job(asked.job).await.unwrap();
+    assert_eq!(both, [asked.clone(), beside.clone()]);
+    db.close_approvals(asked.job, asked.life, std::slice::from_ref(&beside.step), env.now()).await.unwrap();
+    assert_eq!(db.approvals_of_job(asked.job).await.unwrap(), std::slice::from_ref(&asked));
     assert!(take(&db, &n1, 1, env.now(), HOUR).await.unwrap().is_empty());
     let yes = ApprovalVerdict::Approved;
     let past = Approval { life: 2, until: asked.asked_at, ..asked.clone() };
@@ -87,7 +94,7 @@ async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
     assert_eq!(held.len(), 1, "it was not woken");
     // Nor does it rest on where it is handed over to another lane.
     let (lane, at) = (LaneKey::of(&made), env.now());
-    let over = HandOver { lane, at, due_at: None, passed: None, rests_for: None };
+    let over = HandOver { lane, at, due_at: None, passed: None, rests_for: Vec::new() };
     assert!(db.write_job(&JobHold::from(&held[0]), JobChange::HandOver(over)).await.unwrap());
     assert_eq!(take(&db, &n1, 1, env.now(), HOUR).await.unwrap().len(), 1, "it rests again");
 }

@@ -136,7 +136,7 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
     let hold = |job: &Job| JobHold::from(held.iter().find(|it| it.id == job.id).unwrap());
     let rest = |job: &Job| {
         let due_at = Some(env.now().plus(Duration::from_secs(3_600)));
-        let (lane, rests_for) = (key(&job.lane), Some(RestsFor::EndOf(other.id)));
+        let (lane, rests_for) = (key(&job.lane), vec![RestsFor::EndOf(other.id)]);
         JobChange::HandOver(HandOver { lane, at: env.now(), due_at, passed: None, rests_for })
     };
     let begun = |job: &Job| {
@@ -183,7 +183,7 @@ async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
         at: env.now(),
         due_at: None,
         passed: Some(step),
-        rests_for: None,
+        rests_for: Vec::new(),
     };
     assert!(db.write_job(&hold, JobChange::HandOver(over.clone())).await.unwrap());
     assert!(
@@ -204,7 +204,7 @@ async fn a_job_that_is_handed_over_waits_in_its_new_lane(db: Db) {
         at: env.now(),
         due_at: None,
         passed: None,
-        rests_for: None,
+        rests_for: Vec::new(),
     };
     assert!(db.write_job(&JobHold::from(&again[0]), JobChange::HandOver(over)).await.unwrap());
     let waiting = db.job(SiteId::MAIN, made.id).await.unwrap().unwrap();

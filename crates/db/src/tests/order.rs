@@ -55,7 +55,7 @@ impl Bench {
             at: self.env.now(),
             due_at: Some(self.env.now().plus(HOUR)),
             passed: None,
-            rests_for: Some(RestsFor::Turn(failed)),
+            rests_for: vec![RestsFor::Turn(failed)],
         };
         self.db.write_job(&JobHold::from(job), JobChange::HandOver(over)).await.unwrap()
     }

@@ -46,6 +46,11 @@ impl RunPlace<'_> {
         }
     }
 
+    /// Whether other branches of the job run at the same time.
+    pub(super) fn is_beside(&self) -> bool {
+        matches!(self, RunPlace::Branch(..))
+    }
+
     /// Lets another job have it.
     pub(super) fn give_back(&mut self) {
         if let RunPlace::Alone(place) = self {

@@ -8,13 +8,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use entrepot_db::{HandOver, JobChange, PassedStep};
-use entrepot_nouns::rule::{ParallelNeed, Step, StepsAt};
+use entrepot_nouns::rule::{ParallelNeed, Step, StepSpec, StepsAt};
 use entrepot_nouns::{StepAddress, StepState, Timestamp};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value as Json;
 
 use super::branch_places::{BranchPlaces, RunPlace, Verdict};
+use super::rest::Rest;
 use super::walk::{Fork, Walk, WalkEnd};
 use super::{GivingUp, Run};
 use crate::progress::{Behind, Progress};
@@ -41,6 +42,8 @@ struct BranchEnd {
     asked_to_wait: Option<Duration>,
     /// In `else`: why the job fails, with what failed in the branch.
     error: Option<String>,
+    /// What it waits for.
+    rests: Option<Rest>,
 }
 
 /// What is known of a step that failed, but for its error.
@@ -52,9 +55,17 @@ struct FailedStep {
 impl BranchEnd {
     /// Whether the attempt is over with it: the lease was lost, or the engine stops.
     fn is_gone(&self) -> bool {
-        let goes_on = |error: &StepError| is_failure(error) || *error == StepError::Decided;
+        let goes_on = |error: &StepError| {
+            is_failure(error) || matches!(error, StepError::Decided | StepError::Rests)
+        };
         self.outcome.as_ref().is_err_and(|error| !goes_on(error))
     }
+}
+
+/// Whether a step asks people.
+fn asks(steps: &[Step]) -> bool {
+    let asks_inside = |step: &Step| step.branches().into_iter().any(|(_, inside)| asks(inside));
+    steps.iter().any(|step| matches!(step.spec, StepSpec::Approve(_)) || asks_inside(step))
 }
 
 /// Whether it is an error of a step.
@@ -67,12 +78,13 @@ fn is_decided(outcome: &Result<(), StepError>, need: ParallelNeed) -> bool {
     match (outcome, need) {
         (Ok(()), need) => need == ParallelNeed::Any,
         (Err(error), need) if is_failure(error) => need == ParallelNeed::All,
-        (Err(error), _) => *error != StepError::Decided,
+        (Err(error), _) => !matches!(error, StepError::Decided | StepError::Rests),
     }
 }
 
 /// The branch by which the whole fails, if one does. Of `all` one that will not pass comes before
-/// one that may, for trying the others again brings nothing; of `any` it is the other way round.
+/// one that may, for trying the others again brings nothing; of `any` it is the other way round, and
+/// as long as one waits the whole has not failed for good.
 fn failing(ends: &[BranchEnd], need: ParallelNeed) -> Option<usize> {
     if let Some(gone) = ends.iter().position(BranchEnd::is_gone) {
         return Some(gone);
@@ -81,6 +93,9 @@ fn failing(ends: &[BranchEnd], need: ParallelNeed) -> Option<usize> {
     let lasts = |end: &BranchEnd| matches!(end.outcome, Err(StepError::Permanent { .. }));
     match need {
         ParallelNeed::Any if ends.iter().any(|end| end.outcome.is_ok()) => None,
+        ParallelNeed::Any if ends.iter().any(|end| end.rests.is_some()) => {
+            ends.iter().position(passes)
+        }
         ParallelNeed::Any => ends.iter().position(passes).or(ends.iter().position(lasts)),
         ParallelNeed::All => ends.iter().position(lasts).or(ends.iter().position(passes)),
     }
@@ -97,6 +112,7 @@ impl<'a> Run<'a> {
         let behind: Vec<Behind> = fork.lists.iter().map(behind).collect();
         let is_enough = fork.need == ParallelNeed::Any && behind.contains(&Behind::All);
         if is_enough || !behind.contains(&Behind::Part) {
+            self.close_questions(&fork).await?;
             self.follow_beside(fork.lists);
             return Ok(WalkEnd::Through);
         }
@@ -105,6 +121,7 @@ impl<'a> Run<'a> {
         let ended = self.run_branches(parallel, &fork, &open).await;
         self.follow_beside(fork.lists.clone());
         ended?;
+        self.close_questions(&fork).await?;
         // No step behind it works on a file that a branch has made.
         for (at, steps) in &fork.lists {
             self.use_up(steps, at);
@@ -152,11 +169,36 @@ impl<'a> Run<'a> {
             Some(Verdict::HandOver(lane)) if !ends.iter().any(BranchEnd::is_gone) => {
                 self.take_in(ends);
                 let at = self.shared.recorder.env().now();
-                let over = HandOver { lane, at, due_at: None, passed: None, rests_for: None };
+                let rests_for = Vec::new();
+                let over = HandOver { lane, at, due_at: None, passed: None, rests_for };
                 self.hand_over(over).await
             }
-            _ => self.outcome(ends, failing),
+            _ => {
+                let is_enough =
+                    fork.need == ParallelNeed::Any && ends.iter().any(|end| end.outcome.is_ok());
+                let rests = ends.iter_mut().filter_map(|end| end.rests.take()).collect::<Vec<_>>();
+                if failing.is_none() && !is_enough && !rests.is_empty() {
+                    self.take_in(ends);
+                    return self.rest_beside(rests, fork.top).await;
+                }
+                self.outcome(ends, failing)
+            }
         }
+    }
+
+    /// Of lists of which one was enough, nobody need answer what the others asked.
+    async fn close_questions(&self, fork: &Fork<'_>) -> Result<(), StepError> {
+        if fork.need == ParallelNeed::All {
+            return Ok(());
+        }
+        if !fork.lists.iter().any(|(_, steps)| asks(steps)) {
+            return Ok(());
+        }
+        let (db, job, life) = (&self.shared.db, self.job.id, self.job.life());
+        let asked = self.hold.insist(|| db.approvals_of_job(job)).await?;
+        let steps: Vec<StepAddress> = asked.into_iter().map(|asked| asked.step).collect();
+        let now = self.shared.recorder.env().now();
+        self.hold.insist(|| db.close_approvals(job, life, &steps, now)).await
     }
 
     /// A run of one branch, which begins as this one is now.
@@ -188,6 +230,7 @@ impl<'a> Run<'a> {
             wants_file: self.wants_file,
             place,
             rests_until: None,
+            rests: None,
             current: None,
             path: self.path.clone(),
             files: None,
@@ -259,6 +302,7 @@ impl Branch<'_> {
             progress: run.progress,
             failed,
             asked_to_wait: run.asked_to_wait,
+            rests: run.rests,
             error: run.giving_up.map(|giving_up| giving_up.error),
         }
     }

@@ -6,6 +6,7 @@ use entrepot_nouns::{JobLane, StepAddress};
 
 use super::Run;
 use super::branch_places::{BranchPlaces, Entry, RunPlace, Wanted};
+use super::rest::Rest;
 use crate::step::StepError;
 
 impl Run<'_> {
@@ -33,7 +34,7 @@ impl Run<'_> {
         };
         let passed = self.passed_before(address, top, &lane);
         if !fits {
-            let over = HandOver { lane, at, due_at, passed, rests_for: None };
+            let over = HandOver { lane, at, due_at, passed, rests_for: Vec::new() };
             let ended = self.hand_over(over).await;
             if ended == Err(StepError::HandedOver) {
                 self.remove_used_up().await;
@@ -99,6 +100,12 @@ impl Run<'_> {
     ) -> Result<(), StepError> {
         let Beside { places, number, top } = beside;
         self.record_behind(address, top).await?;
+        let now = self.shared.recorder.env().now();
+        if let Some(until) = self.rests_until.take().filter(|until| *until > now) {
+            let step = address.clone();
+            self.rests = Some(Rest { rests_for: None, due_at: until, step });
+            return Err(StepError::Rests);
+        }
         let wanted = self.wanted(step, address);
         if places.enter(number, &wanted).await == Entry::Refused {
             return Err(StepError::Decided);

@@ -175,6 +175,9 @@ pub(crate) enum StepError {
     /// Steps that ran beside it have decided what becomes of the job: it goes no further.
     #[error("the steps beside it have decided")]
     Decided,
+    /// Its branch waits for what others do.
+    #[error("the job rests here when the steps beside it have ended or rest")]
+    Rests,
     /// The job waits for a place in another lane.
     #[error("the job goes on in another lane")]
     HandedOver,

@@ -33,14 +33,14 @@ async fn question(world: &World, job: JobId) -> Approval {
         .until(async |world| {
             let found = world.db.job(SITE, job).await.unwrap();
             let rests = found.is_some_and(|job| job.state == JobState::Ready);
-            rests && world.db.open_approval(job).await.unwrap().is_some()
+            rests && !world.db.approvals_of_job(job).await.unwrap().is_empty()
         })
         .await;
-    world.db.open_approval(job).await.unwrap().unwrap()
+    world.db.approvals_of_job(job).await.unwrap().remove(0)
 }
 
 /// As the administration answers.
-async fn answer(world: &World, asked: &Approval, who: &str, verdict: ApprovalVerdict) {
+pub(super) async fn answer(world: &World, asked: &Approval, who: &str, verdict: ApprovalVerdict) {
     let at = world.env.now();
     let why = Some("because".to_owned());
     let answer = ApprovalAnswer { account: name(who), verdict, why, at };
@@ -75,7 +75,7 @@ async fn a_job_rests_until_enough_people_have_said_yes() {
     let step = steps.iter().rfind(|step| &*step.address.0 == "ask").unwrap();
     assert_eq!(step.result.as_ref().unwrap()["by"], json!(["one", "two"]));
     assert_eq!(files(&out).await.len(), 1);
-    assert!(world.db.open_approval(job).await.unwrap().is_none());
+    assert!(world.db.approvals_of_job(job).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

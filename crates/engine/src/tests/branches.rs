@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entrepot_nouns::approval::ApprovalVerdict;
 use entrepot_nouns::{Endpoint, Event, Job, JobState, Noun as _, Rule, StepState};
 use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use entrepot_testbed::memory_endpoint;
 use serde_json::{Value as Json, json};
 
-use super::world::{World, content, cut_everywhere, doing, files, memory_store};
+use super::approvals::answer;
+use super::world::{SITE, World, content, cut_everywhere, doing, files, memory_store};
 use crate::{PoolSizes, check_rule};
 
 /// A delivery that fails if it was done before.
@@ -376,6 +378,131 @@ async fn many_jobs_with_branches_come_through_few_places_and_limits() {
     }
 }
 
+fn approve(text: &str) -> Json {
+    json!({"approve": {"by": ["boss"], "within": "4h", "text": text}})
+}
+
+/// The job, when it has ended; whatever it asks is answered at once.
+async fn ended_with_yes(partners: &Partners, event: &Event) -> Job {
+    let id = partners.world.job_of(event, "r").await;
+    for _ in 0..20_000 {
+        let job = partners.world.db.job(SITE, id).await.unwrap();
+        if let Some(job) = job.filter(|job| job.state.has_ended()) {
+            return job;
+        }
+        for asked in partners.world.db.approvals_of_job(id).await.unwrap() {
+            if asked.yes == 0 {
+                answer(&partners.world, &asked, "boss", ApprovalVerdict::Approved).await;
+            }
+        }
+        partners.world.turn().await;
+    }
+    panic!("the job did not end")
+}
+
+/// Each list goes on when what it waits for has happened, whatever the others wait for; no place is
+/// taken meanwhile.
+#[tokio::test(start_paused = true)]
+async fn lists_that_wait_let_the_others_go_on_and_the_job_rests_with_the_last() {
+    let lists = json!([
+        [approve("a"), deliver("a", "{name}")],
+        [approve("b"), deliver("b", "{name}")],
+        [{"wait": {"for": "40s"}}, deliver("c", "{name}")],
+        [deliver("c", "at-once")],
+    ]);
+    let rule = doing(json!([parallel("all", lists), deliver("a", "last")]));
+    let mut partners = Partners::new(951, &rule).await;
+    partners.world.start();
+    let event = partners.world.upload("/in/x", b"333").await;
+    let job = partners.world.job_of(&event, "r").await;
+    let db = partners.world.db.clone();
+    let rests = async |open: usize| {
+        partners
+            .world
+            .until(async |world| {
+                let asked = db.approvals_of_job(job).await.unwrap();
+                let found = db.job(SITE, job).await.unwrap();
+                let is_free = world.engine().pools().iter().all(|pool| pool.taken == 0);
+                let rests = found.is_some_and(|job| job.state == JobState::Ready);
+                asked.len() == open && rests && is_free
+            })
+            .await;
+        db.approvals_of_job(job).await.unwrap()
+    };
+    let asked = rests(2).await;
+    assert_eq!(partners.names().await, [vec![], vec![], vec!["at-once".to_owned()]]);
+    let second = asked.iter().find(|asked| asked.text == "b").unwrap();
+    answer(&partners.world, second, "boss", ApprovalVerdict::Approved).await;
+    let answered = partners.world.env.now();
+    partners.world.until(async |_| !names(&partners.b).await.is_empty()).await;
+    let took = partners.world.env.now().since(answered);
+    assert!(took < Duration::from_secs(20), "it was not woken: {took:?}");
+    let both = ["at-once".to_owned(), "x".to_owned()];
+    partners.world.until(async |_| names(&partners.c).await == both).await;
+    let took = partners.world.env.now().since(event.at);
+    assert!(took >= Duration::from_secs(40) && took < Duration::from_secs(70), "{took:?}");
+    let asked = rests(1).await;
+    assert_eq!(asked[0].text, "a");
+    assert!(names(&partners.a).await.is_empty());
+    answer(&partners.world, &asked[0], "boss", ApprovalVerdict::Approved).await;
+    let done = partners.world.ended(job).await;
+    assert_eq!((done.state, done.error), (JobState::Done, None));
+    assert_eq!(names(&partners.a).await, ["last", "x"]);
+    partners.world.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_point_repeats_nothing_of_lists_that_wait() {
+    let lists = json!([
+        [{"name": "ask", "approve": {"by": ["boss"], "text": "?"}}, deliver("a", "{name}")],
+        [{"wait": {"for": "20s"}}, deliver("b", "{name}")],
+    ]);
+    let rule = doing(json!([parallel("all", lists), deliver("c", "{steps.ask.state}")]));
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
+        let mut partners = Partners::new(1_200 + at as u64, &rule).await;
+        partners.world.options.pauses = cut.pauses();
+        partners.world.start();
+        let event = partners.world.upload("/in/x", b"333").await;
+        let job = ended_with_yes(&partners, &event).await;
+        assert_eq!((job.state, job.error), (JobState::Done, None), "{at}");
+        let wanted = [["x"], ["x"], ["done"]].map(|names| names.map(str::to_owned).to_vec());
+        assert_eq!(partners.names().await, wanted, "{at}");
+        partners.world.kill().await;
+    })
+    .await;
+    assert!(cut > 12, "only {cut} points were cut");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_one_list_is_enough_nobody_is_asked_any_more_and_a_no_leaves_the_others() {
+    let lists = json!([[approve("a"), deliver("a", "x")], [{"wait": {"for": "30s"}},
+        deliver("b", "x")]]);
+    let rule = doing(json!([parallel("any", lists), {"wait": {"for": "60s"}}, deliver("c", "x")]));
+    for (seed, verdict) in [(961, None), (962, Some(ApprovalVerdict::Refused))] {
+        let mut partners = Partners::new(seed, &rule).await;
+        partners.world.start();
+        let event = partners.world.upload("/in/x", b"333").await;
+        let job = partners.world.job_of(&event, "r").await;
+        let db = partners.world.db.clone();
+        partners.world.until(async |_| !db.approvals_of_job(job).await.unwrap().is_empty()).await;
+        let asked = db.approvals_of_job(job).await.unwrap().remove(0);
+        if let Some(verdict) = verdict {
+            answer(&partners.world, &asked, "boss", verdict).await;
+        }
+        partners.world.until(async |_| !names(&partners.b).await.is_empty()).await;
+        // The job waits behind them, and nothing is left to answer.
+        partners.world.until(async |_| db.approvals_of_job(job).await.unwrap().is_empty()).await;
+        let found = db.job(SITE, job).await.unwrap().unwrap();
+        assert!(!found.state.has_ended(), "{seed}");
+        let done = partners.world.ended(job).await;
+        assert_eq!((done.state, done.error), (JobState::Done, None), "{seed}");
+        let wanted = [vec![], vec!["x".to_owned()], vec!["x".to_owned()]];
+        assert_eq!(partners.names().await, wanted, "{seed}");
+        partners.world.kill().await;
+    }
+}
+
 fn refused(list: &Json) -> Result<(), (String, String)> {
     let rule = json!({"name": "r", "when": {"event": "file.uploaded"}, "do": list});
     let rule = serde_json::from_value::<Rule>(rule)
@@ -393,6 +520,9 @@ fn what_cannot_run_beside_others_is_refused_when_the_rule_is_stored() {
     let fetch = json!({"fetch": {"endpoint": "a", "path": "x", "after": "delete"}});
     for good in [
         with("any", call(false)),
+        with("any", call(true)),
+        with("all", inside(json!({"approve": {"by": ["x"], "text": "?"}}))),
+        with("all", inside(json!({"wait": {"for": "1m"}}))),
         with("all", json!({"delete": {"path": "/other"}})),
         with("all", json!({"stop": {"as": "failed", "message": "no"}})),
         with("all", fetch.clone()),
@@ -404,13 +534,8 @@ fn what_cannot_run_beside_others_is_refused_when_the_rule_is_stored() {
     let at = "do.0.parallel.do.1.0";
     let many: Vec<Json> = std::iter::repeat_with(send).take(17).collect();
     for (list, field, said) in [
-        (with("all", json!({"wait": {"for": "1m"}})), format!("{at}.wait"), "cannot rest"),
-        (with("all", call(true)), format!("{at}.call.wait"), "'false'"),
-        (
-            with("all", inside(json!({"approve": {"by": ["x"], "text": "?"}}))),
-            format!("{at}.if.then.0.approve"),
-            "cannot rest",
-        ),
+        (with("all", json!({"wait": {"for": "1m"}})), format!("{at}.wait"), "nothing waits"),
+        (with("all", inside(json!({"stop": {}}))), format!("{at}.if.then.0.stop"), "beside it"),
         (with("all", json!({"stop": {}})), format!("{at}.stop"), "beside it"),
         (with("all", json!({"delete": {}})), format!("{at}.delete.path"), "beside it"),
         (with("all", json!({"move": {"to": "/a"}})), format!("{at}.move"), "beside it"),

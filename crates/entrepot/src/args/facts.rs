@@ -141,6 +141,9 @@ pub(crate) enum JobCommand {
     Approve {
         /// Its id, as `job approvals` shows it.
         id: JobId,
+        /// The step that asks, where the job asks several things that you may answer.
+        #[arg(long)]
+        step: Option<String>,
         /// Why, for the audit log.
         #[arg(long)]
         why: Option<String>,
@@ -149,6 +152,9 @@ pub(crate) enum JobCommand {
     Refuse {
         /// Its id, as `job approvals` shows it.
         id: JobId,
+        /// The step that asks, where the job asks several things that you may answer.
+        #[arg(long)]
+        step: Option<String>,
         /// Why: the job fails with these words.
         #[arg(long)]
         why: String,

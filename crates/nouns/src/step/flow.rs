@@ -134,7 +134,8 @@ pub struct ParallelSpec {
     /// How many of the lists must come to their end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub need: ParallelNeed,
-    /// From 2 to 16 lists of steps. None of them may take the file away, or let the job rest.
+    /// From 2 to 16 lists of steps. None of them may take the file away. A list that waits lets the
+    /// others go on; the job rests when all that are left wait.
     #[serde(rename = "do")]
     pub branches: Vec<Vec<Step>>,
 }
@@ -175,18 +176,11 @@ impl ParallelSpec {
 
     /// Whether a step, whose own parts are right, may stand in one of the lists.
     pub(crate) fn check_inside(&self, step: &StepSpec) -> Result<(), (&'static str, &'static str)> {
-        const RESTS: &str = "the job cannot rest while steps beside it run: put it before or \
-                             behind the 'parallel'";
         const TAKES: &str = "steps beside it may need the file of the event: put it behind the \
                              'parallel'";
         match step {
             StepSpec::Parallel(_) => {
                 Err(("parallel", "stands in another one: make their lists those of one"))
-            }
-            StepSpec::Wait(_) => Err(("wait", RESTS)),
-            StepSpec::Approve(_) => Err(("approve", RESTS)),
-            StepSpec::Call(call) if call.wait => {
-                Err(("call.wait", "the job cannot rest while steps beside it run: say 'false'"))
             }
             StepSpec::Stop(stop) if stop.ending == StopEnding::Done => {
                 Err(("stop", "would end the steps beside it too: put it behind the 'parallel'"))

@@ -74,7 +74,9 @@ pub struct StepPlace<'a> {
     pub in_turns: bool,
     /// The one of those that runs others beside it.
     pub(crate) beside: Option<&'a ParallelSpec>,
-    /// It is the first of a list that others run beside.
+    /// It is right in a list that others run beside.
+    pub(crate) is_in_branch: bool,
+    /// It is the first of such a list.
     begins_branch: bool,
     /// What it does, and what any step may have.
     pub step: &'a Step,
@@ -113,6 +115,7 @@ fn add<'a>(found: &mut Vec<StepPlace<'a>>, list: &StepsAt, steps: &'a [Step], ab
             depth,
             in_turns,
             beside,
+            is_in_branch: is_branch,
             begins_branch,
             step,
             following,

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use entrepot_admin::{JobQuery, Request, Response as Answer};
+use entrepot_nouns::StepAddress;
 use entrepot_nouns::approval::ApprovalVerdict;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,6 +66,9 @@ pub(crate) async fn retry(mut call: Call) -> Result<Response, Problem> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answered {
+    /// The step that asks; needed where the job asks several things that the caller may answer.
+    #[serde(default)]
+    step: Option<StepAddress>,
     /// Whether the job may go on.
     verdict: ApprovalVerdict,
     /// Why; needed where it may not.
@@ -84,8 +88,9 @@ pub(crate) async fn approvals(call: Call) -> Result<Response, Problem> {
 
 pub(crate) async fn answer(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
-    let Answered { verdict, why } = call.json()?;
-    change_answer(call.ask(Request::AnswerApproval { id: call.word()?, verdict, why }).await?)
+    let Answered { step, verdict, why } = call.json()?;
+    let id = call.word()?;
+    change_answer(call.ask(Request::AnswerApproval { id, step, verdict, why }).await?)
 }
 
 pub(crate) async fn cancel(call: Call) -> Result<Response, Problem> {

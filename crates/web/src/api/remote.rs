@@ -307,8 +307,8 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
             Operation::at("decide_held", id).with_body(json!({ "decision": decision }))
         }
         Request::Approvals => Operation::new("list_approvals"),
-        Request::AnswerApproval { id, verdict, why } => Operation::at("answer_approval", id)
-            .with_body(json!({ "verdict": verdict, "why": why })),
+        Request::AnswerApproval { id, step, verdict, why } => Operation::at("answer_approval", id)
+            .with_body(json!({ "step": step, "verdict": verdict, "why": why })),
         Request::RunRule { name, parameters } => {
             Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
         }
