@@ -31,6 +31,15 @@ rule:
   do: [approve: {by: [treasury], text: 'remove the old files?'}]
 ---
 rule:
+  name: both
+  when: {call: {}}
+  do:
+    - parallel:
+        do:
+          - [{approve: {by: [treasury], text: 'one?'}, name: one}]
+          - [{approve: {by: [treasury], text: 'two?'}, name: two}]
+---
+rule:
   name: hasty
   when: {call: {}}
   do: [approve: {by: [treasury], within: 1s, text: 'now?'}]
@@ -180,5 +189,28 @@ fn one_no_and_the_end_of_the_time_fail_a_job_and_nobody_answers_for_himself() ->
         Ok(failed.into_iter().find(|event| event["rule"] == "hasty"))
     })?;
     ensure!(failed.to_string().contains("0 of 1 approvals"), "{failed}");
+    treasury.node.stop()
+}
+
+#[test]
+fn who_may_answer_several_things_that_a_job_asks_says_which() -> Result<()> {
+    let mut treasury = Treasury::start()?;
+    treasury.is_taken("tess", &["rule", "run", "both"])?;
+    let job = treasury.asks("one?")?;
+    ensure!(treasury.asks("two?")? == job);
+    treasury.is_refused("tina", &["job", "approve", &job], "asks several things")?;
+    let shown = treasury.is_taken("tina", &["job", "approvals"])?;
+    ensure!(shown.contains("one?") && shown.contains("two?"), "{shown}");
+    treasury.is_taken("tina", &["job", "approve", &job, "--step", "two"])?;
+    // What is left is the only one.
+    treasury.node.until("the other question alone", || {
+        let asked: Value =
+            serde_json::from_str(&treasury.is_taken("tina", &["job", "approvals", "--json"])?)?;
+        let texts: Vec<_> =
+            asked.as_array().into_iter().flatten().map(|row| &row["text"]).collect();
+        Ok((texts == ["one?"]).then_some(()))
+    })?;
+    treasury.is_taken("tina", &["job", "approve", &job])?;
+    treasury.event("job.done", &job)?;
     treasury.node.stop()
 }

@@ -78,8 +78,8 @@ impl Admin {
         Ok(event)
     }
 
-    /// What is answered, and the account that does. Without a step it is the one question of the job
-    /// that the actor may answer.
+    /// What is answered, and the account that does. Without a step it is the one question of the
+    /// job that the actor may answer.
     async fn question(
         &self,
         actor: &Actor,
@@ -103,7 +103,8 @@ impl Admin {
         if mine.is_empty() {
             return Ok(found);
         }
-        let problem = "the job asks several things: name the step whose question this answers, as                        'job approvals' shows it"
+        let problem = "the job asks several things: name the step whose question this answers, as \
+                       'job approvals' shows it"
             .to_owned();
         Err(AdminError::Query { problem })
     }

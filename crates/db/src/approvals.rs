@@ -63,12 +63,14 @@ statements! {
     FIND = columns!("WHERE asked.job = $1 AND asked.address = $2 AND asked.life = $3");
     OPEN = columns!(
         "JOIN jobs ON jobs.id = asked.job WHERE asked.site = $1 AND asked.decided_at IS NULL \
-         AND jobs.state IN ('ready', 'running') AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
+         AND jobs.state IN ('ready', 'running') \
+         AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
          ORDER BY asked.asked_at LIMIT $2"
     );
     OPEN_OF_JOB = columns!(
         "JOIN jobs ON jobs.id = asked.job WHERE asked.job = $1 AND asked.decided_at IS NULL \
-         AND jobs.state IN ('ready', 'running') AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
+         AND jobs.state IN ('ready', 'running') \
+         AND jobs.epoch - jobs.attempts - jobs.handed_over = asked.life \
          ORDER BY asked.asked_at, asked.address"
     );
     ANSWERS = sql!(

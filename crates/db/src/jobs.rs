@@ -18,7 +18,8 @@ use crate::limits;
 use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx, Work};
-use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, page, wakes};
+use crate::waits::EventRest;
+use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, page, waits, wakes};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +110,8 @@ pub struct JobEnding {
     pub wakes: Option<JobId>,
     /// Others of its order may rest until this one has ended: the next may begin.
     pub in_order: bool,
+    /// Steps of it may have waited for events.
+    pub waited: bool,
 }
 
 impl JobWrite {
@@ -127,18 +130,20 @@ impl JobWrite {
     fn wakes(&self) -> Vec<(Sql, Vec<Value>)> {
         let id = self.hold.id;
         match &self.change {
-            JobChange::End(JobEnding { end, at, wakes: caller, in_order, .. })
+            JobChange::End(JobEnding { end, at, wakes: caller, in_order, waited, .. })
                 if !matches!(end, JobEnd::Retry { .. }) =>
             {
                 let caller = caller.map(|caller| wakes::rested(caller, *at));
                 let next = in_order.then(|| wakes::next(id, *at));
-                caller.into_iter().chain(next).collect()
+                let waits = waited.then(|| waits::forgotten(id));
+                caller.into_iter().chain(next).chain(waits).collect()
             }
             JobChange::HandOver(HandOver { at, rests_for, .. }) => {
                 let wakes = rests_for.iter().map(|rests_for| match rests_for {
                     RestsFor::EndOf(other) => wakes::if_ended(id, *at, *other),
                     RestsFor::Answered(asked) => wakes::if_decided(id, *at, asked.values()),
                     RestsFor::Turn(failed) => wakes::if_first(id, *at, *failed),
+                    RestsFor::Event(rest) => wakes::if_told(id, *at, rest),
                 });
                 wakes.collect()
             }
@@ -249,6 +254,8 @@ pub enum RestsFor {
     Answered(ApprovalKey),
     /// The end of those of its order that come before it.
     Turn(BehindFailed),
+    /// That an event of some kind comes.
+    Event(EventRest),
 }
 
 /// One step of `else`, in the count of [`PassedStep`]. No rule has as many steps.
@@ -780,8 +787,9 @@ impl Tx {
         let values = vec![now.into(), site.0.into(), id.0.into()];
         let cancelled = self.work.execute(CANCEL, values).await? > 0;
         if cancelled {
-            let (wake, values) = wakes::next(id, now);
-            self.work.execute(wake, values).await?;
+            for (sql, values) in [wakes::next(id, now), waits::forgotten(id)] {
+                self.work.execute(sql, values).await?;
+            }
         }
         Ok(cancelled)
     }

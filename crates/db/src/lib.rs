@@ -43,6 +43,7 @@ mod sqlite;
 mod transfers;
 mod trash;
 mod tx;
+mod waits;
 mod wakes;
 mod watches;
 
@@ -86,6 +87,7 @@ pub use sign_ins::SignInRow;
 pub use transfers::TransferFilter;
 pub use trash::TrashPlace;
 pub use tx::Tx;
+pub use waits::{CameKind, EventRest, EventWait, WaitKey};
 pub use watches::{WatchLease, WatchedFile};
 
 use known::KnownConfiguration;

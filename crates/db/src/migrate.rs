@@ -73,6 +73,7 @@ const STEPS: &[Step] = &[
     step!("V33__job_approvals", 5),
     step!("V34__expected", 5),
     step!("V35__job_order", 5),
+    step!("V36__job_waits", 5),
     step!("V40__as2_messages", 5),
 ];
 

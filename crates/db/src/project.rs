@@ -1,8 +1,9 @@
 //! The projection of a node's journal into the database.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
-use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId};
+use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId, Timestamp};
 
 use crate::error::Result;
 use crate::expected::{self, Arrival};
@@ -10,8 +11,9 @@ use crate::job_steps::{self, RuleDocument};
 use crate::sql::Value;
 use crate::transfers::Changes;
 use crate::trash::TrashRows;
+use crate::waits::CameKind;
 use crate::{
-    Db, Dialect, Purpose, as2_messages, events, jobs, limits, nodes, schedules, transfers, trash,
+    Db, Dialect, Purpose, as2_messages, events, jobs, limits, nodes, schedules, transfers, trash, waits,
 };
 
 /// A piece of a node's journal.
@@ -33,6 +35,10 @@ pub struct Projection<'a> {
     pub arrivals: &'a [Arrival],
     /// The documents of the rules that these jobs run.
     pub rules: &'a [RuleDocument],
+    /// What the events count as, for jobs that wait for one.
+    pub came: &'a HashSet<CameKind>,
+    /// The node's clock.
+    pub at: Timestamp,
     /// The piece was in the database before it fell back: jobs that its events name have been
     /// worked on, and some have ended.
     pub repeated: bool,
@@ -41,6 +47,7 @@ pub struct Projection<'a> {
 impl<'a> Projection<'a> {
     /// The first piece of the journal of a node, with these events and nothing else.
     pub fn of(node: NodeId, name: &'a Name, events: &'a [(u64, Event)]) -> Projection<'a> {
+        static NOTHING: LazyLock<HashSet<CameKind>> = LazyLock::new(HashSet::new);
         Projection {
             node,
             name,
@@ -50,6 +57,8 @@ impl<'a> Projection<'a> {
             jobs: &[],
             arrivals: &[],
             rules: &[],
+            came: &NOTHING,
+            at: events.last().map_or(Timestamp::default(), |(_, event)| event.at),
             repeated: false,
         }
     }
@@ -113,6 +122,8 @@ impl Db {
         }
         work.each(jobs::INSERT, job_rows).await?;
         work.each(schedules::TOLD, schedules::told(piece.events)).await?;
+        work.each(waits::TELL, waits::told(piece.came)).await?;
+        work.each(waits::WAKE, waits::woken(piece.came, piece.at)).await?;
         if piece.repeated {
             work.each(jobs::REPEAT, repeats(piece.events)).await?;
         }

@@ -8,7 +8,7 @@ use entrepot_nouns::{Event, EventId, Name, NodeId, SiteId, Timestamp};
 use crate::error::Result;
 use crate::moment::{now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::{Db, Dialect, Purpose, approvals, job_steps};
+use crate::{Db, Dialect, Purpose, approvals, job_steps, waits};
 
 /// What a stub stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -321,7 +321,8 @@ impl Db {
         let values = vec![site.0.into(), before.into(), crate::page(limit)];
         let mut work = self.work(Purpose::Other).await?;
         let deleted = work.query(DELETE_JOBS, values, |row| row.id(0)).await?;
-        for forgotten in [job_steps::FORGET].into_iter().chain(approvals::FORGET) {
+        let forgotten = [job_steps::FORGET, waits::FORGET].into_iter().chain(approvals::FORGET);
+        for forgotten in forgotten {
             work.each(forgotten, deleted.iter().map(|id| (*id).into()).collect()).await?;
         }
         work.commit().await?;

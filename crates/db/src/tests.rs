@@ -259,7 +259,7 @@ trait HeldJobs {
         last: Option<&JobStep>,
     ) -> crate::Result<bool> {
         let last = last.cloned();
-        let ending = JobEnding { end, at, last, wakes: None, in_order: true };
+        let ending = JobEnding { end, at, last, wakes: None, in_order: true, waited: true };
         self.write_job(hold, JobChange::End(ending)).await
     }
 }

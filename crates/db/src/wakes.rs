@@ -3,6 +3,7 @@
 use entrepot_nouns::{BehindFailed, JobId, Timestamp};
 
 use crate::sql::{Sql, Value, sql, statements};
+use crate::waits::EventRest;
 
 /// Jobs of the same order as the row of `jobs` that are left, and that it has to wait for: those
 /// that have failed only if `$failed`.
@@ -52,6 +53,12 @@ statements! {
         "AND EXISTS (SELECT 1 FROM job_approvals AS asked WHERE asked.job = $3 ",
         "AND asked.address = $4 AND asked.life = $5 AND asked.decided_at IS NOT NULL)",
     );
+    /// As [`WAKE_IF_ENDED`], where whoever takes an event over wakes the job.
+    WAKE_IF_TOLD = sql!(
+        "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' ",
+        "AND EXISTS (SELECT 1 FROM job_waits AS awaited WHERE awaited.job = $3 ",
+        "AND awaited.address = $4 AND awaited.life = $5 AND awaited.told <> $6)",
+    );
     /// As [`WAKE_IF_ENDED`], of a job that waits for its turn.
     WAKE_IF_FIRST = sql!(
         "UPDATE jobs SET claim_at = $1 WHERE id = $2 AND state = 'ready' AND ",
@@ -87,6 +94,14 @@ pub(crate) fn if_decided(
     let mut values = vec![now.into(), rests.0.into()];
     values.extend(asked);
     (WAKE_IF_DECIDED, values)
+}
+
+/// Of a job that is being laid to rest until an event comes: one has come since it looked.
+pub(crate) fn if_told(rests: JobId, now: Timestamp, rest: &EventRest) -> (Sql, Vec<Value>) {
+    let mut values = vec![now.into(), rests.0.into()];
+    values.extend(rest.wait.values());
+    values.push(rest.told.into());
+    (WAKE_IF_TOLD, values)
 }
 
 /// Of a job that is being laid to rest until its turn comes: it has come, by now.

@@ -5,7 +5,8 @@ mod tried;
 use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::{ExpectedFact, FileFact};
 use entrepot_nouns::rule::{
-    ExecStdout, FetchSpec, Following, GzipSpec, StepSpec, TarSpec, When, ZipSpec, ZstdSpec,
+    ExecSpec, ExecStdout, FetchSpec, Following, GzipSpec, JoinSpec, StepSpec, TarSpec, Triggers,
+    WaitSpec, When, ZipSpec, ZstdSpec,
 };
 use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
@@ -93,10 +94,19 @@ fn check_conditions(rule: &Rule) -> Result<(), FieldError> {
     let names = Noted::names(rule);
     let in_turns = names.clone().in_turn(Turn::default());
     for place in rule.all_places() {
+        if let StepSpec::Wait(WaitSpec { event: Some(awaited), .. }) = &place.step.spec
+            && !Fact::KINDS.contains(&awaited.kind.as_str())
+        {
+            let (field, kind) = (format!("{}.wait.event.kind", place.field), &awaited.kind);
+            return Err(FieldError::new(field, format!("there is no event '{kind}'")));
+        }
         let names = if place.in_turns { &in_turns } else { &names };
         for expression in place.step.expressions() {
+            let awaited = |kind: &str| Triggers::from(When::Event(kind.to_owned()));
+            let awaited = expression.event.map(awaited);
+            let when = awaited.as_ref().unwrap_or(&rule.when);
             Condition::compile(expression.text)
-                .and_then(|compiled| compiled.check_in_step(&rule.when, names, expression.gives))
+                .and_then(|compiled| compiled.check_in_step(when, names, expression.gives))
                 .map_err(wrong(format!("{}.{}", place.field, expression.field)))?;
         }
     }
@@ -122,7 +132,7 @@ fn check_placeholders(rule: &Rule, event: &Event) -> Result<(), FieldError> {
 }
 
 /// A field of a step, and why its placeholders cannot be expanded.
-pub(crate) type PatternFlaw = (&'static str, PatternError);
+type PatternFlaw = (&'static str, PatternError);
 
 fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
     match step {
@@ -143,21 +153,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Move(rename) => {
             pattern::virtual_path(&rename.to, values).map(drop).map_err(|e| ("move.to", e))
         }
-        StepSpec::Exec(exec) => {
-            let setting = Setting {
-                rule: &rule.name,
-                event: values.event,
-                noted: values.noted,
-                file: Some("/folder/name.txt".to_owned()),
-                ip: Some("192.0.2.1".to_owned()),
-            };
-            exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))?;
-            if exec.stdout != ExecStdout::File {
-                return Ok(());
-            }
-            let name = exec.name.as_deref().unwrap_or("{name}");
-            check_text("exec.name", name, values)
-        }
+        StepSpec::Exec(exec) => check_exec(rule, exec, values),
         StepSpec::Check(check) => check_text("check.message", &check.message, values),
         StepSpec::Stop(stop) => check_text("stop.message", &stop.message, values),
         StepSpec::Approve(approve) => check_text("approve.text", &approve.text, values),
@@ -182,7 +178,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         StepSpec::Sign(sign) => check_name("sign.name", &sign.name, values),
         StepSpec::Transcode(it) => check_name("transcode.name", &it.name, values),
         StepSpec::Split(it) => step::split::check(it, values).map_err(|error| ("split.to", error)),
-        StepSpec::Join(it) => step::join::check(it, values),
+        StepSpec::Join(it) => check_join(it, values),
         StepSpec::Extract(it) => check_path("extract.to", it.to.as_deref(), values),
         StepSpec::Verify(it) => check_path("verify.signature", it.signature.as_deref(), values),
         StepSpec::Checksum(it) => check_path("checksum.verify", it.verify.as_deref(), values),
@@ -199,6 +195,26 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         | StepSpec::Scan(_)
         | StepSpec::Webhook(_) => Ok(()),
     }
+}
+
+fn check_exec(rule: &Rule, exec: &ExecSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
+    let setting = Setting {
+        rule: &rule.name,
+        event: values.event,
+        noted: values.noted,
+        file: Some("/folder/name.txt".to_owned()),
+        ip: Some("192.0.2.1".to_owned()),
+    };
+    exec::program(exec, &setting).map(drop).map_err(|error| ("exec", error))?;
+    if exec.stdout != ExecStdout::File {
+        return Ok(());
+    }
+    check_text("exec.name", exec.name.as_deref().unwrap_or("{name}"), values)
+}
+
+fn check_join(join: &JoinSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
+    pattern::part_names(&join.from, values).map_err(|error| ("join.from", error))?;
+    check_name("join.name", &join.name, values)
 }
 
 fn check_text(field: &'static str, text: &str, values: Values<'_>) -> Result<(), PatternFlaw> {

@@ -40,6 +40,10 @@ pub const EACH_ITEMS: usize = 10_000;
 /// Most bytes of it as JSON: it stands in the record of the step.
 pub const EACH_BYTES: usize = 1024 * 1024;
 
+/// An event that a `wait` step waited for is left for later steps if it has no more bytes as JSON;
+/// of a larger one its id, kind and time are.
+pub const AWAITED_BYTES: usize = 32 * 1024;
+
 /// So long what a program has written is read when it has ended: behind that something that it left
 /// running still has its output.
 pub const OUTPUT_DRAIN: Duration = Duration::from_secs(5);

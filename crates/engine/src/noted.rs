@@ -141,6 +141,12 @@ impl Noted {
         self
     }
 
+    /// As before a step made a file.
+    pub(crate) fn without_file(mut self) -> Noted {
+        self.file = None;
+        self
+    }
+
     /// Takes in a step that is behind the job.
     pub(crate) fn add(&mut self, record: &JobStep) {
         if let Some(file) = FileValue::of(record) {

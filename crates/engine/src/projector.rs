@@ -5,10 +5,11 @@
 //! Each transaction reads that position first. A database that fell back, at a failover or by a
 //! restore, has an older one: then what it misses is read from the journal and its archive again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{Arrival, DbError, Projected, Projection};
+use entrepot_db::{Arrival, CameKind, DbError, Projected, Projection};
 use entrepot_journal::{JournalError, Reader, Record, RecordKind, Recorder, Scope};
 use entrepot_nouns::{Event, Fact, Job, Name, SiteId};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use crate::limits::{
     BATCH_BYTES, BATCH_ENOUGH, BATCH_LINGER, BATCH_RECORDS, CURSOR_POLL, POISON_ATTEMPTS, SETTLE,
 };
 use crate::meters::Meters;
-use crate::rules::Rules;
+use crate::rules::{self, Rules};
 
 /// Projects until `cancel`, then what is durable at that moment.
 pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
@@ -397,6 +398,7 @@ impl Projector {
     async fn attempt(&self, batch: &Batch) -> Option<Result<Projected, DbError>> {
         let mut away = Away::new();
         let rules = self.rules.documents(&batch.jobs);
+        let came = came(&batch.events);
         let projection = Projection {
             node: self.shared.recorder.node_id(),
             name: self.shared.recorder.node(),
@@ -406,6 +408,8 @@ impl Projector {
             jobs: &batch.jobs,
             arrivals: &batch.arrivals,
             rules: &rules,
+            came: &came,
+            at: self.shared.recorder.env().now(),
             repeated: batch.repeated,
         };
         loop {
@@ -449,6 +453,16 @@ impl Projector {
             () = tokio::time::sleep(pause) => true,
         }
     }
+}
+
+/// What events count as.
+fn came(events: &[(u64, Event)]) -> HashSet<CameKind> {
+    let of = |event: &Event| {
+        let site = event.site;
+        let kinds = rules::kinds(&event.fact).map(str::to_owned).collect::<Vec<_>>();
+        kinds.into_iter().map(move |kind| CameKind { site, kind })
+    };
+    events.iter().flat_map(|(_, event)| of(event)).collect()
 }
 
 /// Parts of at most [`BATCH_BYTES`], each at least one record.

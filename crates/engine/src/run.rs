@@ -43,8 +43,7 @@ use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
 use crate::{Shared, rules};
-use branch_places::RunPlace;
-use rest::Rest;
+use branch_places::{Rest, RunPlace};
 
 /// One attempt under way.
 pub(crate) struct Run<'a> {
@@ -301,11 +300,13 @@ pub(crate) async fn fail(
     let fact = Fact::JobFailed { rule, attempts, error: error.clone() };
     let event = tell(shared, job, ids::told(job.id, "failed", life), fact);
     seal(shared, &event).await?;
-    if let Some(fact) = failure.rule.and_then(|rule| stopped(job, &rule.noun, &error)) {
+    if let Some(fact) = failure.rule.as_ref().and_then(|rule| stopped(job, &rule.noun, &error)) {
         let event = tell(shared, job, ids::told(job.id, "stopped", life), fact);
         seal(shared, &event).await?;
     }
-    end(shared, job, hold, JobEnd::Failed { error }, failure.step.as_ref()).await?;
+    let waited = failure.rule.as_ref().is_none_or(|rule| rule.waits_for_events);
+    let last = LastStep { last: failure.step.as_ref(), waited };
+    end(shared, job, hold, JobEnd::Failed { error }, last).await?;
     Meters::add(&shared.meters.jobs_failed, 1);
     Ok(())
 }
@@ -322,16 +323,26 @@ async fn seal(shared: &Shared, event: &Event) -> Result<u64, StepError> {
     sealed.map_err(|error| StepError::transient(error.code(), error.to_string()))
 }
 
+/// What an end of an attempt says besides how it ended.
+struct LastStep<'s> {
+    /// What there is to remember of the last step.
+    last: Option<&'s JobStep>,
+    /// Steps of the job may have waited for events.
+    waited: bool,
+}
+
 async fn end(
     shared: &Shared,
     job: &Job,
     hold: &Hold<'_>,
     end: JobEnd,
-    last: Option<&JobStep>,
+    last: LastStep<'_>,
 ) -> Result<(), StepError> {
+    let LastStep { last, waited } = last;
     let at = shared.recorder.env().now();
     let (wakes, in_order) = (job.caller(), job.order.is_some());
-    hold.write(JobChange::End(JobEnding { end, at, last: last.cloned(), wakes, in_order })).await?;
+    let ending = JobEnding { end, at, last: last.cloned(), wakes, in_order, waited };
+    hold.write(JobChange::End(ending)).await?;
     if wakes.is_some() || in_order {
         shared.jobs.notify_one();
     }
@@ -549,6 +560,19 @@ impl Run<'_> {
         holds.map_err(|error| StepError::permanent("EP0803", error.to_string()))
     }
 
+    /// Whether an expression of the rule's steps holds for another event than that of the job, with
+    /// `noted` as what steps left. One that fails does not.
+    pub(crate) fn holds_for(&self, event: &Event, expression: &str, noted: &Noted) -> bool {
+        let subject = self.rule.subject(event, &self.calendars).with_noted(event, noted);
+        self.rule.holds(expression, &subject).unwrap_or(false)
+    }
+
+    /// When the step under way was begun, by whichever attempt came to it first.
+    pub(crate) fn begun_at(&self) -> Option<Timestamp> {
+        let (address, started) = self.current.as_ref()?;
+        Some(self.progress.begun.get(address).copied().unwrap_or(*started))
+    }
+
     /// What an expression of the rule's steps gives, where `noted` is what steps left.
     pub(crate) fn value(&self, expression: &str, noted: &Noted) -> Result<Json, StepError> {
         let value = self.rule.value(expression, &self.subject(noted));
@@ -619,7 +643,8 @@ impl Run<'_> {
         // Of a job of one step that was done its end says all there is to say.
         let told = |last: &&JobStep| self.rule.has_several || last.state != StepState::Done;
         let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
-        end(self.shared, self.job, self.hold, JobEnd::Done, last.filter(told)).await?;
+        let last = LastStep { last: last.filter(told), waited: self.rule.waits_for_events };
+        end(self.shared, self.job, self.hold, JobEnd::Done, last).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
         if self.rule.makes_files
             && let Err(error) = self.shared.work.remove(Owner::of(self.job)).await
@@ -644,8 +669,8 @@ impl Run<'_> {
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
         let failed = self.record(StepState::Failed, Some(error.clone()));
-        end(self.shared, self.job, self.hold, JobEnd::Retry { due_at, error }, failed.as_ref())
-            .await?;
+        let last = LastStep { last: failed.as_ref(), waited: false };
+        end(self.shared, self.job, self.hold, JobEnd::Retry { due_at, error }, last).await?;
         Meters::add(&self.shared.meters.jobs_retried, 1);
         Ok(())
     }

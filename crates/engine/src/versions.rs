@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use entrepot_nouns::explanation::ConditionExplanation;
-use entrepot_nouns::rule::StepList;
+use entrepot_nouns::rule::{StepList, StepSpec};
 use entrepot_nouns::{Event, Rule, RuleVersion, SiteId};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
@@ -23,6 +23,8 @@ pub(crate) struct RunRule {
     conditions: HashMap<String, Result<Condition, ConditionError>>,
     /// An expression of its steps asks for days of a calendar.
     pub(crate) asks_calendars: bool,
+    /// A step of it waits for an event.
+    pub(crate) waits_for_events: bool,
     /// `do` has more than one step, those inside others counted.
     pub(crate) has_several: bool,
     /// A step of `do` may make a file for later ones.
@@ -39,6 +41,8 @@ impl RunRule {
         let compiled = texts.map(|found| (found.text.to_owned(), Condition::compile(found.text)));
         let conditions: HashMap<_, _> = compiled.collect();
         let asks_calendars = conditions.keys().any(|text| text.contains(IN_CALENDAR));
+        let is_wait = |spec: &StepSpec| matches!(spec, StepSpec::Wait(it) if it.event.is_some());
+        let waits_for_events = places.iter().any(|place| is_wait(&place.step.spec));
         let doing = noun.places(StepList::Do);
         let has_several = doing.len() > 1;
         let takes_sources = doing.iter().any(|place| place.step.spec.takes_source());
@@ -48,6 +52,7 @@ impl RunRule {
             site,
             conditions,
             asks_calendars,
+            waits_for_events,
             has_several,
             makes_files,
             takes_sources,

@@ -138,6 +138,10 @@ pub const APPROVAL_TEXT_BYTES: usize = 1000;
 pub const APPROVE_WITHIN: Period = Period::from_seconds(24 * 3600);
 /// The longest that they may take.
 pub const APPROVE_LONGEST: Period = Period::from_seconds(30 * 24 * 3600);
+/// How long a `wait` step waits for an event, if it does not say.
+pub const WAIT_WITHIN: Period = Period::from_seconds(24 * 3600);
+/// The longest that it may.
+pub const WAIT_LONGEST: Period = Period::from_seconds(30 * 24 * 3600);
 /// Longest reason that somebody gives with an answer, in bytes.
 pub const APPROVAL_WHY_BYTES: usize = 1000;
 

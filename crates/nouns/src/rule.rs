@@ -306,12 +306,12 @@ impl Rule {
                 }
                 spec if step.after_crash != AfterCrash::Run && spec.makes_file() => Err((
                     "after_crash",
-                    "goes with no program whose output is the file: it runs again where that is not",
+                    "goes with no 'stdout: file': the program runs again where its file is not",
                 )),
                 StepSpec::Call(call) if call.rule == self.name => {
                     Err(("call.rule", "a rule cannot call itself"))
                 }
-                StepSpec::Wait(_)
+                StepSpec::Wait(WaitSpec { event: None, .. })
                     if (place.depth == 0 || place.is_in_branch) && place.following.is_empty() =>
                 {
                     Err(("wait", "nothing waits for it, let steps follow"))
@@ -424,9 +424,7 @@ impl StepSpec {
             StepSpec::Stop(_) if !following.is_empty() => {
                 Err(("stop", "nothing can follow it, make it the last step of its list"))
             }
-            StepSpec::Wait(wait) if wait.period.is_some() == wait.until.is_some() => {
-                Err(("wait", "says 'for' how long or 'until' when, one of both"))
-            }
+            StepSpec::Wait(wait) => wait.check(),
             StepSpec::Approve(approve) => approve.check(),
             StepSpec::Http(http) => http.check(),
             StepSpec::Mail(mail) => mail.check(),

@@ -29,8 +29,8 @@ pub use change::{
 };
 pub use files::{AfterFetch, CopySpec, FetchSpec, MkdirSpec};
 pub use flow::{
-    ApproveSpec, CallSpec, CheckSpec, EachSpec, FindSpec, IfSpec, ParallelNeed, ParallelSpec,
-    SetSpec, StopEnding, StopSpec, Variable, WaitSpec,
+    ApproveSpec, AwaitedEvent, CallSpec, CheckSpec, EachSpec, FindSpec, IfSpec, ParallelNeed,
+    ParallelSpec, SetSpec, StopEnding, StopSpec, Variable, WaitSpec,
 };
 pub use held::{QuarantineSpec, ReleaseSpec};
 pub use keys::{KeyHalf, KeyUse};
@@ -353,6 +353,14 @@ pub struct StepExpression<'a> {
     pub text: &'a str,
     /// What it must give.
     pub gives: ExpressionValue,
+    /// The kind of the event that it looks at; unset: at that of the job.
+    pub event: Option<&'a str>,
+}
+
+impl<'a> StepExpression<'a> {
+    fn new(field: &'static str, text: &'a str, gives: ExpressionValue) -> StepExpression<'a> {
+        StepExpression { field, text, gives, event: None }
+    }
 }
 
 /// What an expression must give.
@@ -507,35 +515,31 @@ impl Step {
 
     /// Its expressions, those of steps inside it left out.
     pub fn expressions(&self) -> Vec<StepExpression<'_>> {
-        let flag = |field, text| StepExpression { field, text, gives: ExpressionValue::Flag };
-        let mut found: Vec<_> = self.condition.iter().map(|text| flag("if", text)).collect();
+        use ExpressionValue::{Any, Flag, Instant, List};
+        let mut found = Vec::new();
+        let mut add = |field, text, gives| found.push(StepExpression::new(field, text, gives));
+        if let Some(text) = &self.condition {
+            add("if", text, Flag);
+        }
         match &self.spec {
-            StepSpec::If(branch) => found.push(flag("if.when", &branch.when)),
-            StepSpec::Check(check) => found.push(flag("check.that", &check.that)),
-            StepSpec::Each(EachSpec { list: Some(text), .. }) => {
-                found.push(StepExpression { field: "each.in", text, gives: ExpressionValue::List })
+            StepSpec::If(branch) => add("if.when", &branch.when, Flag),
+            StepSpec::Check(check) => add("check.that", &check.that, Flag),
+            StepSpec::Each(EachSpec { list: Some(text), .. }) => add("each.in", text, List),
+            StepSpec::Join(JoinSpec { count: Some(text), .. }) => add("join.count", text, Any),
+            StepSpec::Wait(WaitSpec { until: Some(text), .. }) => add("wait.until", text, Instant),
+            StepSpec::Call(call) => {
+                call.with.values().for_each(|text| add("call.with", text, Any));
             }
-            StepSpec::Join(JoinSpec { count: Some(text), .. }) => found.push(StepExpression {
-                field: "join.count",
-                text,
-                gives: ExpressionValue::Any,
-            }),
-            StepSpec::Wait(WaitSpec { until: Some(text), .. }) => found.push(StepExpression {
-                field: "wait.until",
-                text,
-                gives: ExpressionValue::Instant,
-            }),
-            StepSpec::Call(call) => found.extend(call.with.values().map(|text| StepExpression {
-                field: "call.with",
-                text,
-                gives: ExpressionValue::Any,
-            })),
-            StepSpec::Set(set) => found.extend(set.0.iter().map(|variable| StepExpression {
-                field: "set",
-                text: &variable.expression,
-                gives: ExpressionValue::Any,
-            })),
+            StepSpec::Set(set) => {
+                set.0.iter().for_each(|variable| add("set", &variable.expression, Any));
+            }
             _ => {}
+        }
+        if let StepSpec::Wait(WaitSpec { event: Some(awaited), .. }) = &self.spec
+            && let Some(text) = &awaited.condition
+        {
+            let expression = StepExpression::new("wait.event.if", text, Flag);
+            found.push(StepExpression { event: Some(&awaited.kind), ..expression });
         }
         found
     }

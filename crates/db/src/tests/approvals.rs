@@ -27,6 +27,41 @@ async fn say(
     said
 }
 
+/// Lists of a `parallel` ask at the same time, and are answered each for itself.
+async fn several_steps_of_a_job_may_ask(db: Db) {
+    let env = Env::simulated(12);
+    let made = job(&env, "route", env.now());
+    project(&db, "n1", &[], std::slice::from_ref(&made)).await;
+    let n1 = started(&db, "n1").await;
+    let held = take(&db, &n1, 1, env.now(), HOUR).await.unwrap().remove(0);
+    let asked = |step: &str| Approval {
+        job: held.id,
+        step: StepAddress(step.to_owned()),
+        life: held.life(),
+        rule: held.rule.clone(),
+        text: step.to_owned(),
+        by: vec![name("boss")],
+        need: 1,
+        yes: 0,
+        asked_at: env.now(),
+        until: env.now().plus(HOUR),
+        decided_at: None,
+        answers: Vec::new(),
+    };
+    let (one, two) = (asked("one"), asked("two"));
+    for asked in [&two, &one] {
+        db.ask_approval(SiteId::MAIN, asked).await.unwrap();
+    }
+    assert_eq!(db.approvals_of_job(held.id).await.unwrap(), [one.clone(), two.clone()]);
+    assert_eq!(db.open_approvals(SiteId::MAIN, 9).await.unwrap().len(), 2);
+    let said = say(&db, &one, "boss", ApprovalVerdict::Approved, &env).await;
+    assert_eq!(said, AnswerOutcome::Counted);
+    assert_eq!(db.approvals_of_job(held.id).await.unwrap(), std::slice::from_ref(&two));
+    let steps = [two.step.clone()];
+    db.close_approvals(held.id, held.life(), &steps, env.now()).await.unwrap();
+    assert!(db.approvals_of_job(held.id).await.unwrap().is_empty());
+}
+
 async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
     let env = Env::simulated(11);
     let made = job(&env, "route", env.now());
@@ -64,13 +99,6 @@ async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
     };
     assert!(db.write_job(&hold, JobChange::HandOver(over)).await.unwrap());
     assert_eq!(db.open_approvals(SiteId::MAIN, 9).await.unwrap(), std::slice::from_ref(&asked));
-    // Another list of the same job asks at the same time; what it asked is closed with it.
-    let beside = Approval { step: StepAddress("beside".to_owned()), ..later.clone() };
-    db.ask_approval(SiteId::MAIN, &beside).await.unwrap();
-    let both = db.approvals_of_job(asked.job).await.unwrap();
-    assert_eq!(both, [asked.clone(), beside.clone()]);
-    db.close_approvals(asked.job, asked.life, std::slice::from_ref(&beside.step), env.now()).await.unwrap();
-    assert_eq!(db.approvals_of_job(asked.job).await.unwrap(), std::slice::from_ref(&asked));
     assert!(take(&db, &n1, 1, env.now(), HOUR).await.unwrap().is_empty());
     let yes = ApprovalVerdict::Approved;
     let past = Approval { life: 2, until: asked.asked_at, ..asked.clone() };
@@ -99,4 +127,4 @@ async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
     assert_eq!(take(&db, &n1, 1, env.now(), HOUR).await.unwrap().len(), 1, "it rests again");
 }
 
-both!(answers_are_counted_once_each_and_wake_the_job);
+both!(several_steps_of_a_job_may_ask, answers_are_counted_once_each_and_wake_the_job);

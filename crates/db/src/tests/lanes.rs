@@ -149,7 +149,8 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
     assert!(db.write_job(&hold(&early), rest(&early)).await.unwrap());
     assert_eq!(due(&db, None, &env, 9).await, Vec::<String>::new());
     let (end, at) = (JobEnd::Done, env.now());
-    let end = JobEnding { end, at, last: None, wakes: Some(early.id), in_order: false };
+    let end =
+        JobEnding { end, at, last: None, wakes: Some(early.id), in_order: false, waited: true };
     assert!(db.write_job(&hold(&other), JobChange::End(end)).await.unwrap());
     assert_eq!(due(&db, None, &env, 9).await, ["b"]);
     assert!(db.write_job(&hold(&late), rest(&late)).await.unwrap());
@@ -161,7 +162,8 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
         Some(JobStep { state: StepState::Failed, ..passed(&hold(&early), 0, &env).step.unwrap() });
     let (end, at) = (JobEnd::Retry { due_at, error: "e".to_owned() }, env.now());
     let last = last.map(|last| JobStep { epoch: 1, ..last });
-    let failed = JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false });
+    let failed =
+        JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false, waited: true });
     assert!(db.write_job(&JobHold::from(&held[0]), failed).await.unwrap());
     let mut tx = db.begin().await.unwrap();
     tx.wake_job(held[0].id, env.now()).await.unwrap();
@@ -273,7 +275,7 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
     let lost = JobHold { epoch: 0, ..holds[2].clone() };
     let end = |end, last| {
         let at = env.now();
-        JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false })
+        JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false, waited: true })
     };
     let step = passed(&holds[1], 0, &env);
     let writes = [

@@ -62,7 +62,7 @@ impl Bench {
 
     async fn end(&self, hold: &JobHold, end: JobEnd) {
         let at = self.env.now();
-        let ending = JobEnding { end, at, last: None, wakes: None, in_order: true };
+        let ending = JobEnding { end, at, last: None, wakes: None, in_order: true, waited: true };
         assert!(self.db.write_job(hold, JobChange::End(ending)).await.unwrap());
     }
 }

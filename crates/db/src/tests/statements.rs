@@ -26,6 +26,7 @@ fn common() -> Vec<Sql> {
         crate::job_steps::ALL,
         crate::lanes::ALL,
         crate::order::ALL,
+        crate::waits::ALL,
         crate::wakes::ALL,
         crate::nodes::ALL,
         crate::references::ALL,
@@ -76,6 +77,9 @@ fn only_postgres() -> Vec<Sql> {
         crate::schedules::TOLD_POSTGRES,
         crate::trash::INSERT_POSTGRES,
         crate::trash::DELETE_POSTGRES,
+        crate::waits::FORGET_POSTGRES,
+        crate::waits::TELL_POSTGRES,
+        crate::waits::WAKE_POSTGRES,
         crate::watches::KEEP_POSTGRES,
         crate::watches::LEASE_POSTGRES,
     ];

@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use entrepot_db::LaneKey;
+use entrepot_db::{LaneKey, RestsFor};
+use entrepot_nouns::{StepAddress, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -34,6 +35,17 @@ pub(super) enum RunPlace<'a> {
     Branch(&'a BranchPlaces, usize),
     /// Branches of the run have it, in this lane at first: it does nothing meanwhile.
     Lent(LaneKey),
+}
+
+/// That a branch waits, and for what.
+#[derive(Debug)]
+pub(super) struct Rest {
+    /// Unset: for a time alone.
+    pub(super) rests_for: Option<RestsFor>,
+    /// The job looks again then.
+    pub(super) due_at: Timestamp,
+    /// The step that the branch goes on with.
+    pub(super) step: StepAddress,
 }
 
 impl RunPlace<'_> {

@@ -14,8 +14,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value as Json;
 
-use super::branch_places::{BranchPlaces, RunPlace, Verdict};
-use super::rest::Rest;
+use super::branch_places::{BranchPlaces, Rest, RunPlace, Verdict};
 use super::walk::{Fork, Walk, WalkEnd};
 use super::{GivingUp, Run};
 use crate::progress::{Behind, Progress};
@@ -83,8 +82,8 @@ fn is_decided(outcome: &Result<(), StepError>, need: ParallelNeed) -> bool {
 }
 
 /// The branch by which the whole fails, if one does. Of `all` one that will not pass comes before
-/// one that may, for trying the others again brings nothing; of `any` it is the other way round, and
-/// as long as one waits the whole has not failed for good.
+/// one that may, for trying the others again brings nothing. Of `any` it is the other way round,
+/// and as long as one waits the whole has not failed for good.
 fn failing(ends: &[BranchEnd], need: ParallelNeed) -> Option<usize> {
     if let Some(gone) = ends.iter().position(BranchEnd::is_gone) {
         return Some(gone);

@@ -5,8 +5,7 @@ use entrepot_nouns::rule::Step;
 use entrepot_nouns::{JobLane, StepAddress};
 
 use super::Run;
-use super::branch_places::{BranchPlaces, Entry, RunPlace, Wanted};
-use super::rest::Rest;
+use super::branch_places::{BranchPlaces, Entry, Rest, RunPlace, Wanted};
 use crate::step::StepError;
 
 impl Run<'_> {

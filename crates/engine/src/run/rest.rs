@@ -7,22 +7,12 @@
 //! come to their end or wait too, and comes back when the first of what they wait for has happened.
 
 use entrepot_db::{HandOver, JobChange, PassedStep, RestsFor};
-use entrepot_nouns::{JobStep, StepAddress, StepState, Timestamp};
+use entrepot_nouns::{JobStep, StepState, Timestamp};
 
 use super::Run;
+use super::branch_places::Rest;
 use crate::limits::{REST_FIRST, REST_LONGEST};
 use crate::step::StepError;
-
-/// That a branch waits, and for what.
-#[derive(Debug)]
-pub(super) struct Rest {
-    /// Unset: for a time alone.
-    pub(super) rests_for: Option<RestsFor>,
-    /// The job looks again then.
-    pub(super) due_at: Timestamp,
-    /// The step that the branch goes on with.
-    pub(super) step: StepAddress,
-}
 
 impl Run<'_> {
     /// Lets the job rest at the step under way, no longer than until `latest`; always an error, for

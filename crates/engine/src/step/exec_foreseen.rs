@@ -7,13 +7,14 @@ use entrepot_nouns::rule::{ExecSpec, ExecStdin};
 use super::StepError;
 use super::change::foreseen_file;
 use super::exec::{no_local, not_run};
+use super::exec_run::made;
 use crate::exec::{self, Setting};
 use crate::foresight::{Foresee, Foreseen, Foresight, NO_SERVER};
 
 #[async_trait]
 impl Foresee for ExecSpec {
     async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
-        let made = super::exec::made(self, foresight.values())?;
+        let made = made(self, foresight.values())?;
         let wants_file = exec::asks_for(self, "file");
         let mut file = None;
         if self.stdin == ExecStdin::File {

@@ -12,7 +12,6 @@ use super::change::{foreseen_file, made_name};
 use super::made::Making;
 use super::many::leave_paths;
 use super::{Input, Step, StepError};
-use crate::check::PatternFlaw;
 use crate::files::AccountFiles;
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::ids::StepKey;
@@ -127,11 +126,4 @@ impl Foresee for JoinSpec {
         };
         Ok(foreseen_file(foresight, what, name))
     }
-}
-
-/// Whether the paths of the parts are paths, and the name has placeholders that are known.
-pub(crate) fn check(spec: &JoinSpec, values: Values<'_>) -> Result<(), PatternFlaw> {
-    pattern::part_names(&spec.from, values).map_err(|error| ("join.from", error))?;
-    let name = spec.name.as_ref().map(|name| pattern::expand(name, values)).transpose();
-    name.map(drop).map_err(|error| ("join.name", error))
 }

@@ -27,5 +27,6 @@ mod thresholds;
 mod tries;
 mod turns;
 mod versions;
+mod waits;
 mod watches;
 mod world;

@@ -11,7 +11,7 @@ use super::{Step, StepFlaw, StepSpec};
 use crate::document::{OnByDefault, is_default};
 use crate::limits::{
     APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS, EACH_FOUND,
-    FILE_PATTERNS, PARALLEL_BRANCHES,
+    FILE_PATTERNS, PARALLEL_BRANCHES, WAIT_LONGEST, WAIT_WITHIN,
 };
 use crate::name::Name;
 use crate::period::Period;
@@ -246,6 +246,47 @@ pub struct WaitSpec {
     /// `timestamp(event.at) + duration('24h')`. One that is over lets the job go on at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// Until an event comes: one that is told of behind the event which the job is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<AwaitedEvent>,
+    /// With `event`: how long; at most 30 days. If none comes in that time, the job fails for good.
+    /// Unset: `24h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Period>,
+}
+
+/// An event that a job waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AwaitedEvent {
+    /// Its kind, such as `file.uploaded`.
+    pub kind: String,
+    /// A CEL expression in which `event`, `file`, `account` and so on are those of the event that
+    /// came, and `vars`, `steps` and `item` those of the job. Unset: any of that kind.
+    #[serde(rename = "if", default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+}
+
+impl WaitSpec {
+    /// How long an event may take.
+    pub fn within(&self) -> Period {
+        self.within.unwrap_or(WAIT_WITHIN)
+    }
+
+    /// Whether its parts go together.
+    pub(crate) fn check(&self) -> Result<(), StepFlaw> {
+        let ways = [self.period.is_some(), self.until.is_some(), self.event.is_some()];
+        if ways.into_iter().filter(|is_said| *is_said).count() != 1 {
+            return Err(("wait", "says 'for' how long, 'until' when, or for which 'event'"));
+        }
+        if self.within.is_some() && self.event.is_none() {
+            return Err(("wait.within", "goes with 'event'"));
+        }
+        if self.within().duration().is_zero() || self.within() > WAIT_LONGEST {
+            return Err(("wait.within", "from 1s to 30d"));
+        }
+        Ok(())
+    }
 }
 
 /// Starts another rule of the site, one that starts by `call`, once: another attempt of the step,
