@@ -332,3 +332,70 @@ fn a_session_is_recorded_without_its_password_and_played_again() -> Result<()> {
     ensure!(done.status.success() && shown.contains("HELLO NOVAK"), "{shown}");
     Ok(())
 }
+
+/// The sample application and its model, which the tests of the crate use, too.
+#[path = "../crates/host/tests/call/library.rs"]
+mod library;
+
+const MODEL: &str = include_str!("../crates/host/tests/models/loans.yaml");
+
+#[test]
+fn a_procedure_is_called_recorded_and_tested_from_the_recording() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(file("loans.yaml"), MODEL)?;
+    std::fs::write(file("password"), "SECRET\n")?;
+    let run = |arguments: &[&str]| Command::new(program()).args(arguments).output();
+    let checked = run(&["host", "model", "check", &file("loans.yaml")])?;
+    ensure!(checked.status.success(), "{checked:?}");
+
+    let mut command = Command::new(program());
+    let host = library::open(library::LastPage::Told);
+    command.args(["host", "record", "--to", &host, "--into", &file("traces")]);
+    let mut recorder = command.stdout(Stdio::piped()).spawn()?;
+    let mut told = BufReader::new(recorder.stdout.take().context("no output")?);
+    let mut line = String::new();
+    told.read_line(&mut line)?;
+    let address = line.trim().strip_prefix("listening on ").context("no address")?.to_owned();
+    let (model, secret) = (file("loans.yaml"), format!("password={}", file("password")));
+    let call_at = |address: &str, reader: &str| {
+        let reader = format!("reader={reader}");
+        let given = ["--in", &reader, "--set", "user=CLERK", "--secret", &secret];
+        run(&[&["host", "call", &model, "find_loans", "--address", address], &given[..]].concat())
+    };
+    let call = |reader: &str| call_at(&address, reader);
+    let found = call("NOVAK")?;
+    // A library that does not say which page is the last one.
+    let silent = library::open(library::LastPage::Repeated);
+    ensure!(call_at(&silent, "NOVAK")?.stdout == found.stdout);
+    ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let value: Value = serde_json::from_slice(&found.stdout)?;
+    ensure!(value["loans"].as_array().is_some_and(|loans| loans.len() == library::LOANS));
+    ensure!(value["loans"][29]["title"] == library::loan(29).1.as_str(), "{value}");
+    let refused = call("NOBODY")?;
+    ensure!(refused.status.code() == Some(1), "{refused:?}");
+    ensure!(String::from_utf8(refused.stderr)?.contains("not_found: NO SUCH READER"));
+    let pid = rustix::process::Pid::from_child(&recorder);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+    recorder.wait()?;
+
+    // The first session was the one that found something.
+    let traces = std::fs::read_dir(file("traces"))?.collect::<Result<Vec<_>, _>>()?;
+    let trace = traces.iter().map(|entry| entry.path()).min().context("no trace")?;
+    std::fs::rename(trace, file("find.trc"))?;
+    std::fs::write(file("find.json"), &found.stdout)?;
+    let tests = "tests:\n  - {trace: find.trc, call: find_loans, in: {reader: NOVAK}, \
+                 variables: {user: CLERK, password: X}, want: find.json}\n";
+    std::fs::write(file("loans.yaml"), format!("{MODEL}{tests}"))?;
+    let tested = run(&["host", "model", "test", &file("loans.yaml")])?;
+    ensure!(tested.status.success(), "{tested:?}");
+    std::fs::write(file("find.json"), "{}")?;
+    let tested = run(&["host", "model", "test", &file("loans.yaml")])?;
+    ensure!(tested.status.code() == Some(6), "{tested:?}");
+    let wrong = MODEL.replace("home: Menu", "home: Meno");
+    std::fs::write(file("loans.yaml"), wrong)?;
+    let checked = run(&["host", "model", "check", &file("loans.yaml")])?;
+    let told = String::from_utf8(checked.stdout)?;
+    ensure!(checked.status.code() == Some(6) && told.contains("did you mean 'Menu'?"), "{told}");
+    Ok(())
+}

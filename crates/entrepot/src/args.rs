@@ -30,8 +30,8 @@ pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
 pub(crate) use host::{
-    HostCommand, HostPlayArgs, HostRecordArgs, HostTerminalArgs, HostTrustArgs, MatchWord,
-    NoMatchWord,
+    HostCallArgs, HostCommand, HostModelArgs, HostModelCommand, HostPlayArgs, HostRecordArgs,
+    HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue, NoMatchWord,
 };
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;

@@ -1,11 +1,13 @@
 //! `host`: terminals of the 3270 family, and players in place of hosts.
 
+mod call;
 mod given;
+mod model;
 mod play;
 mod record;
 mod terminal;
 
-use crate::args::HostCommand;
+use crate::args::{HostCommand, HostModelCommand};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -14,6 +16,9 @@ pub(crate) async fn run(command: HostCommand, output: Output) -> Result<(), Fail
     match command {
         HostCommand::Terminal(args) => terminal::run(args, output).await,
         HostCommand::Play(args) => play::run(*args, output).await,
+        HostCommand::Model(HostModelCommand::Check(args)) => model::check(&args, output),
+        HostCommand::Model(HostModelCommand::Test(args)) => model::test(&args, output).await,
+        HostCommand::Call(args) => call::run(args).await,
         HostCommand::Record(args) => record::run(args, output).await,
     }
 }

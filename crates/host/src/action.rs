@@ -15,6 +15,15 @@ pub struct Place {
     pub column: usize,
 }
 
+impl Place {
+    /// Reads `5,12`. `None`: it is no place.
+    pub fn parse(text: &str) -> Option<Place> {
+        let (row, column) = text.split_once(',')?;
+        let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
+        Some(Place { row: number(row)?, column: number(column)? })
+    }
+}
+
 /// One step at a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -74,12 +83,13 @@ impl FromStr for Action {
                 key.map(Action::Press).ok_or_else(|| wrong(&format!("there are the keys {names}")))
             }
             "move" => {
-                let place = place(rest.trim()).ok_or_else(|| wrong("write it as in 'move 5,12'"));
+                let place =
+                    Place::parse(rest.trim()).ok_or_else(|| wrong("write it as in 'move 5,12'"));
                 place.map(Action::Move)
             }
             "wait" => {
                 let (first, behind) = rest.split_once(' ').unwrap_or((rest, ""));
-                match place(first).filter(|_| !behind.is_empty()) {
+                match Place::parse(first).filter(|_| !behind.is_empty()) {
                     Some(at) => Ok(Action::Wait { at: Some(at), text: behind.to_owned() }),
                     None => Ok(Action::Wait { at: None, text: rest.to_owned() }),
                 }
@@ -89,12 +99,6 @@ impl FromStr for Action {
             _ => Err(wrong("there are type, secret, key, move, wait, screen and fields")),
         }
     }
-}
-
-fn place(text: &str) -> Option<Place> {
-    let (row, column) = text.split_once(',')?;
-    let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
-    Some(Place { row: number(row)?, column: number(column)? })
 }
 
 #[cfg(test)]

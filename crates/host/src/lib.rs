@@ -11,9 +11,12 @@ mod action;
 mod address;
 mod error;
 pub mod limits;
+pub mod model;
 mod player;
+mod procedure;
 mod recorder;
 mod session;
+mod shown;
 mod view;
 
 pub use action::{Action, ActionError, Place};
@@ -25,6 +28,7 @@ pub use player::{
     Lag, Match, NoMatch, Player, PlayerOptions, PlayerReport, PlayerTls, Recording, RecordingError,
     Speak,
 };
+pub use procedure::{Application, CallError};
 pub use recorder::{Recorder, RecorderOptions, RecorderReport, TraceFiles};
 pub use session::{HostOptions, HostSession};
 pub use view::{FieldView, ScreenView};

@@ -9,7 +9,7 @@ use entrepot_net::tls::{ServerTrust, TlsClient};
 use entrepot_tn3270_proto::client::{ClientOptions, Mode};
 use entrepot_tn3270_proto::model::Device;
 use entrepot_tn3270_proto::{
-    CodePage, Key, NumericFields, Terminal, TerminalEvent, TerminalOptions, text,
+    CodePage, Key, NumericFields, Terminal, TerminalEvent, TerminalOptions,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -17,6 +17,7 @@ use crate::action::Place;
 use crate::address::{HostAddress, HostTls};
 use crate::error::HostError;
 use crate::limits::READ_BYTES;
+use crate::shown::shows;
 use crate::view::{ScreenView, keyboard};
 
 /// How a host is connected to, and as which terminal.
@@ -132,7 +133,24 @@ impl HostSession {
             .await
     }
 
-    async fn wait_until(
+    /// Presses a key, and waits until something holds of what the host shows then.
+    pub(crate) async fn press_until(
+        &mut self,
+        key: Key,
+        what: &str,
+        done: impl Fn(&Terminal) -> bool,
+    ) -> Result<(), HostError> {
+        self.terminal.press(key)?;
+        self.send().await?;
+        self.wait_until(what, done).await
+    }
+
+    pub(crate) fn terminal(&self) -> &Terminal {
+        &self.terminal
+    }
+
+    /// Waits until something holds of what the host shows.
+    pub(crate) async fn wait_until(
         &mut self,
         what: &str,
         done: impl Fn(&Terminal) -> bool,
@@ -199,18 +217,4 @@ impl HostSession {
 
 fn shows_something(terminal: &Terminal) -> bool {
     terminal.rows().iter().any(|row| !row.trim().is_empty())
-}
-
-/// Whether the screen shows a text; what is hidden it does not show.
-fn shows(terminal: &Terminal, at: Option<Place>, wanted: &str) -> bool {
-    let Some(Place { row, column }) = at else {
-        return wanted.is_empty() || terminal.rows().iter().any(|row| row.contains(wanted));
-    };
-    let screen = terminal.screen();
-    let columns = screen.size().columns;
-    let begin = row.saturating_sub(1).saturating_mul(columns).saturating_add(column - 1);
-    wanted.chars().enumerate().all(|(number, letter)| {
-        let at = begin.saturating_add(number);
-        at < screen.cells() && text::character(screen, at, terminal.page()) == letter
-    })
 }

@@ -305,6 +305,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "host call",
+        &[
+            "entrepot host call loans.yaml find_loans --in reader=NOVAK --set user=CLERK",
+            "entrepot host call loans.yaml find_loans --in reader=NOVAK --secret password=pw",
+        ],
+    ),
+    ("host model", &["entrepot host model check loans.yaml"]),
+    ("host model check", &["entrepot host model check loans.yaml --json"]),
+    ("host model test", &["entrepot host model test loans.yaml"]),
+    (
         "host record",
         &["entrepot host record --to mainframe.example --listen 127.0.0.1:3270 --into traces"],
     ),

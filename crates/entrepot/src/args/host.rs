@@ -21,6 +21,28 @@ pub(crate) enum HostCommand {
     /// Stand between terminals and their host, and write a trace of each session, without what was
     /// typed into hidden fields.
     Record(HostRecordArgs),
+    /// Call a procedure of a model, and print what it gives, as JSON.
+    Call(HostCallArgs),
+    /// Models of host applications: their screens, how to get about, what can be called.
+    #[command(subcommand)]
+    Model(HostModelCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostModelCommand {
+    /// Look for names that lead nowhere, screens that nothing reaches or that hide each other, and
+    /// what nothing uses.
+    Check(HostModelArgs),
+    /// Call the procedures that the model's tests name, at recordings in place of the host, and
+    /// compare what they give.
+    Test(HostModelArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostModelArgs {
+    /// The model, a file of YAML.
+    #[arg(value_name = "FILE")]
+    pub(crate) model: PathBuf,
 }
 
 /// By what a host is known under TLS.
@@ -81,6 +103,46 @@ pub(crate) enum NoMatchWord {
     Search,
     /// The connection is closed.
     Drop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostCallArgs {
+    /// The model, a file of YAML.
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// Which procedure of the model is called.
+    pub(crate) procedure: String,
+    /// What the procedure is given: `reader=NOVAK`.
+    #[arg(long = "in", value_name = "NAME=VALUE", value_parser = named_value)]
+    pub(crate) input: Vec<NamedValue>,
+    /// A variable of the model: `user=CLERK`.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = named_value)]
+    pub(crate) variables: Vec<NamedValue>,
+    /// A variable whose value is the first line of a file: a password stands in no list of
+    /// processes.
+    #[arg(long = "secret", value_name = "NAME=FILE", value_parser = named_value)]
+    pub(crate) secrets: Vec<NamedValue>,
+    /// The host, in place of the one that the model names.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) address: Option<HostAddress>,
+    /// Seconds that connecting and each screen may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) patience: u32,
+    #[command(flatten)]
+    pub(crate) trust: HostTrustArgs,
+}
+
+/// A name and what is given for it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedValue {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+fn named_value(text: &str) -> Result<NamedValue, String> {
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("'{text}' is not as in name=value"))?;
+    Ok(NamedValue { name: name.to_owned(), value: value.to_owned() })
 }
 
 #[derive(Debug, Args)]

@@ -1,12 +1,14 @@
-//! What arguments of the host commands name: files and code pages.
+//! What arguments of the host commands name: files, code pages, models.
 
 use std::path::Path;
+use std::time::Duration;
 
-use entrepot_host::CodePage;
+use entrepot_host::model::Model;
+use entrepot_host::{CodePage, Device, HostAddress, HostOptions};
 use entrepot_net::tls::ServerTrust;
 
 use crate::args::HostTrustArgs;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::file(format!("'{}': {error}", path.display())))
@@ -26,4 +28,33 @@ pub(super) fn trust(args: &HostTrustArgs) -> Result<ServerTrust, Failure> {
         (None, []) => ServerTrust::System,
         (None, pins) => ServerTrust::Pinned(pins.to_vec()),
     })
+}
+
+/// The model in a file.
+pub(super) fn model(file: &Path) -> Result<Model, Failure> {
+    let text = String::from_utf8_lossy(&read(file)?).into_owned();
+    Model::read(&text).map_err(|error| {
+        let what = format!("'{}' is no model: {error}", file.display());
+        Failure::new("EP1305", Exit::Invalid, what)
+    })
+}
+
+/// How the host of a model is connected to.
+pub(super) fn host_options(
+    model: &Model,
+    address: HostAddress,
+    trust: ServerTrust,
+    patience: Duration,
+) -> Result<HostOptions, Failure> {
+    let device = match &model.host.terminal {
+        None => Device::default(),
+        Some(name) => Device::named(name)
+            .ok_or_else(|| Failure::usage(format!("'{name}' of the model is no terminal")))?,
+    };
+    /// Of US English, as for `host terminal`.
+    const USUAL_PAGE: u16 = 37;
+    let number = model.host.codepage.unwrap_or(USUAL_PAGE);
+    let page = CodePage::new(number)
+        .ok_or_else(|| Failure::usage(format!("'{number}' of the model is no code page")))?;
+    Ok(HostOptions { address, device, lus: model.host.lu.clone(), page, trust, patience })
 }

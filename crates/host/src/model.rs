@@ -1,0 +1,17 @@
+//! The model of a host application: its screens (entities), how to get from one to another
+//! (operations), lists on them (recordsets), and procedures over all of that. A YAML file.
+
+mod check;
+mod document;
+mod entries;
+mod items;
+mod pattern;
+
+pub use check::{Finding, check};
+pub use document::{
+    Continue, Else, Entity, EntityFields, HostAccess, HostKey, Model, ModelError, ModelTest, Next,
+    On, Operation, Parameter, ParameterKind, Procedure, Read, Recordset, SkipBlank, Step, Value,
+    Variable,
+};
+pub use entries::{Entries, Entry, Named, Scalar};
+pub use items::{ColumnKind, ModelColumn, ModelField, Pattern, Rows};

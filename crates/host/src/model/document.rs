@@ -1,0 +1,327 @@
+//! The file of a model as it is written.
+
+use entrepot_tn3270_proto::{CodePage, Key};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::entries::{Entries, Named, Scalar};
+use super::items::{ModelColumn, ModelField, Pattern, Rows};
+use crate::limits::MODEL_BYTES;
+
+/// A file is no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {problem}")]
+pub struct ModelError {
+    /// The line in the file, from 1.
+    pub line: u64,
+    /// The column in that line, from 1.
+    pub column: u64,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+/// A host application.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// What it is called.
+    pub model: String,
+    /// Where the application is; unset: whoever uses the model says it.
+    #[serde(default)]
+    pub host: HostAccess,
+    /// What sessions are given from outside, such as users and passwords.
+    #[serde(default)]
+    pub variables: Entries<Variable>,
+    /// Where sessions rest; `go: home` goes there.
+    pub home: Named,
+    /// The screens. The first one is where a session begins.
+    pub entities: Entries<Entity>,
+    /// What can be called.
+    #[serde(default)]
+    pub procedures: Entries<Procedure>,
+    /// What procedures give at recorded sessions.
+    #[serde(default)]
+    pub tests: Vec<ModelTest>,
+}
+
+/// A procedure called at a recording in place of the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelTest {
+    /// The file of the recording, from the folder of the model on.
+    pub trace: String,
+    /// Which procedure is called.
+    pub call: Named,
+    /// What it is given.
+    #[serde(default, rename = "in")]
+    pub input: Entries<Scalar>,
+    /// What sessions are given, besides the defaults.
+    #[serde(default)]
+    pub variables: Entries<Scalar>,
+    /// The file of JSON that it must give, from the folder of the model on.
+    pub want: String,
+}
+
+/// Where an application is, and as which terminal it is spoken to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostAccess {
+    /// As `entrepot host terminal` takes it: `tls://host.example:992`.
+    pub address: Option<String>,
+    /// Such as `IBM-3279-2-E`.
+    pub terminal: Option<String>,
+    /// The code page, such as 1047.
+    pub codepage: Option<u16>,
+    /// Names of logical units, tried one after another.
+    #[serde(default)]
+    pub lu: Vec<String>,
+}
+
+/// A value that a session is given.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// It is never shown.
+    #[serde(default)]
+    pub secret: bool,
+    /// Its value where none is given.
+    pub default: Option<String>,
+}
+
+/// A screen of the application.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entity {
+    /// By what it is known: all of them hold.
+    pub is: Vec<Pattern>,
+    /// Areas of it that are typed into or read.
+    #[serde(default)]
+    pub fields: EntityFields,
+    /// How other entities are reached from it.
+    #[serde(default)]
+    pub ops: Entries<Operation>,
+    /// The list on it.
+    pub rows: Option<Recordset>,
+}
+
+/// The fields of an entity.
+pub type EntityFields = Entries<ModelField>;
+
+/// What is typed and pressed to come from one entity to another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operation {
+    /// What is typed into which field.
+    #[serde(default, rename = "type")]
+    pub fill: Entries<Value>,
+    /// The key that is pressed then.
+    pub key: HostKey,
+    /// The entity that comes.
+    pub to: Named,
+    /// Entities that come in its place when something went wrong.
+    #[serde(default, rename = "else")]
+    pub otherwise: Entries<Else>,
+}
+
+/// What it means that another entity has come.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Else {
+    /// A word that callers can act on.
+    pub error: String,
+    /// The status of HTTP for it.
+    pub http: Option<u16>,
+    /// What people are told; `$note` is what a field of the entity shows.
+    pub text: Option<Value>,
+}
+
+/// A list of records on a screen.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recordset {
+    /// What it is called.
+    pub name: Named,
+    /// The rows of the screen that it has.
+    pub area: Rows,
+    /// What a record has.
+    pub columns: Entries<ModelColumn>,
+    /// A record in which this column is blank is none: `blank id`.
+    pub skip: Option<SkipBlank>,
+    /// How the next page comes; unset: there is one page.
+    pub next: Option<Next>,
+    /// What says that there is no next page, besides a page that shows the same again.
+    #[serde(default)]
+    pub end: Vec<Pattern>,
+}
+
+/// How a recordset goes on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Next {
+    /// The key for the next page.
+    pub key: HostKey,
+}
+
+/// `blank id`: records without it are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkipBlank(pub Named);
+
+impl<'de> Deserialize<'de> for SkipBlank {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Named { name, line, column } = Named::deserialize(deserializer)?;
+        let column_name = name.strip_prefix("blank ").map(str::trim).ok_or_else(|| {
+            D::Error::custom(format!("'{name}' skips nothing: write it as in 'blank id'"))
+        })?;
+        Ok(SkipBlank(Named { name: column_name.to_owned(), line, column }))
+    }
+}
+
+/// What can be called from outside.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Procedure {
+    /// What it does, in one sentence.
+    pub summary: Option<String>,
+    /// What it is given.
+    #[serde(default, rename = "in")]
+    pub input: Entries<Parameter>,
+    /// What is done, in this order.
+    #[serde(rename = "do")]
+    pub steps: Vec<Step>,
+}
+
+/// A value that a procedure is given.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// What it may be.
+    #[serde(default, rename = "type")]
+    pub kind: ParameterKind,
+    /// Its most letters.
+    pub max: Option<usize>,
+    /// Its value where none is given; without one it must be given.
+    pub default: Option<Scalar>,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum ParameterKind {
+    /// A text of any kind.
+    #[default]
+    String,
+    /// A whole number.
+    Integer,
+}
+
+/// One step of a procedure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// To an entity, by the fewest operations; `home` is the home of the model.
+    Go(Named),
+    /// Types into fields of the entity that stands.
+    Fill(Entries<Value>),
+    /// Presses a key, and waits until an entity of the model stands.
+    Key(HostKey),
+    /// What the entity that stands means.
+    On(Entries<On>),
+    /// Reads what the entity shows into the result.
+    Read(Read),
+}
+
+/// What it means for a procedure that an entity stands.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum On {
+    /// `continue`: the procedure goes on.
+    Continue(Continue),
+    /// The procedure ends with an error.
+    Error(Else),
+}
+
+/// The word `continue`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Continue {
+    /// The procedure goes on.
+    Continue,
+}
+
+/// What is read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Read {
+    /// All pages of a recordset: `Loans.loans`.
+    Rows(Named),
+    /// All readable fields of an entity.
+    Fields(Named),
+}
+
+/// A value as it is written: a text, or `$name` for a variable, a parameter or a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value(pub Named);
+
+impl Value {
+    /// The name behind the dollar sign.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.strip_prefix('$')
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Named::deserialize(deserializer).map(Value)
+    }
+}
+
+/// A key that goes to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostKey(pub Key);
+
+impl<'de> Deserialize<'de> for HostKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let key = Key::named(&name).filter(|key| matches!(key, Key::Aid(_)));
+        key.map(HostKey).ok_or_else(|| {
+            let keys = "ENTER, CLEAR, PF1 to PF24 and PA1 to PA3";
+            D::Error::custom(format!("'{name}' is no key that goes to a host: there are {keys}"))
+        })
+    }
+}
+
+impl Model {
+    /// Reads a file. What its names lead to is looked at by [`super::check`].
+    ///
+    /// # Errors
+    /// It is no YAML, or no model.
+    pub fn read(text: &str) -> Result<Model, ModelError> {
+        let at = |line, column, problem: String| ModelError { line, column, problem };
+        if text.len() > MODEL_BYTES {
+            return Err(at(1, 1, format!("it has more than {MODEL_BYTES} bytes")));
+        }
+        // No snippet: the lines around an error may hold a password.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let model: Model = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+            let place = error.location();
+            let (line, column) = place.map_or((1, 1), |place| (place.line(), place.column()));
+            let mut problem = error.without_snippet().to_string();
+            // The place stands in front already.
+            for tail in [
+                format!(" at line {line}, column {column}"),
+                format!("line {line}, column {column}: "),
+            ] {
+                problem = problem.replace(&tail, "");
+            }
+            at(line, column, problem)
+        })?;
+        let first = model.entities.0.first();
+        if first.is_none() {
+            return Err(at(1, 1, "it has no entities".to_owned()));
+        }
+        if model.host.codepage.is_some_and(|number| CodePage::new(number).is_none()) {
+            return Err(at(1, 1, "its code page is not known".to_owned()));
+        }
+        Ok(model)
+    }
+}

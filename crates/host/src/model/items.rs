@@ -1,0 +1,235 @@
+//! What a model writes in one line: places, fields, columns, patterns.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use crate::action::Place;
+
+/// A test of a screen. All tests of an entity must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// `"LB100 @ 1,72"`: the screen shows a text at a place.
+    Text {
+        /// What it shows.
+        text: String,
+        /// Where the text begins.
+        at: Place,
+    },
+    /// `{field: "14,40", hidden: true}`: the field that a position is in has these properties.
+    Field {
+        /// A position in the field.
+        at: Place,
+        /// Whether what is in it is shown.
+        hidden: Option<bool>,
+        /// Whether nothing can be typed into it.
+        protected: Option<bool>,
+    },
+    /// `{cursor: "20,15"}`: the cursor is there.
+    Cursor(Place),
+    /// `{not: PATTERN}`: it does not hold.
+    Not(Box<Pattern>),
+    /// `{any: [PATTERN, …]}`: one of them holds.
+    Any(Vec<Pattern>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Text(String),
+    Field(WrittenField),
+    Cursor(WrittenCursor),
+    Not(WrittenNot),
+    Any(WrittenAny),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenField {
+    field: String,
+    hidden: Option<bool>,
+    protected: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCursor {
+    cursor: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenNot {
+    not: Box<Pattern>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAny {
+    any: Vec<Pattern>,
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(deserializer)?;
+        Pattern::of(written).map_err(D::Error::custom)
+    }
+}
+
+impl Pattern {
+    fn of(written: Written) -> Result<Self, String> {
+        Ok(match written {
+            Written::Text(line) => {
+                let wrong = || format!("'{line}' is no test: write it as in 'LB100 @ 1,72'");
+                let (text, at) = line.rsplit_once('@').ok_or_else(wrong)?;
+                // A blank on either side of the sign belongs to neither.
+                let text = text.strip_suffix(' ').unwrap_or(text);
+                if text.trim().is_empty() {
+                    return Err(wrong());
+                }
+                Pattern::Text { text: text.to_owned(), at: place(at)? }
+            }
+            Written::Field(WrittenField { field, hidden, protected }) => {
+                if hidden.is_none() && protected.is_none() {
+                    return Err("say 'hidden' or 'protected' of a field".to_owned());
+                }
+                Pattern::Field { at: place(&field)?, hidden, protected }
+            }
+            Written::Cursor(written) => Pattern::Cursor(place(&written.cursor)?),
+            Written::Not(written) => Pattern::Not(written.not),
+            Written::Any(written) => Pattern::Any(written.any),
+        })
+    }
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    Place::parse(text.trim())
+        .ok_or_else(|| format!("'{}' is no place: write row and column as in 5,12", text.trim()))
+}
+
+/// `"24,1 len 20 secret out"`: an area of a screen. `out`: it is only read; `secret`: it is never
+/// shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelField {
+    /// Its first position.
+    pub at: Place,
+    /// So many positions, in the same row.
+    pub length: usize,
+    /// Nothing of it is shown or logged.
+    pub secret: bool,
+    /// It is only read.
+    pub out: bool,
+    /// How what it shows is understood.
+    pub kind: ColumnKind,
+}
+
+/// `"17 len 34 out"`: an area of each row of a recordset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelColumn {
+    /// Its first column of the screen.
+    pub column: usize,
+    /// So many positions.
+    pub length: usize,
+    /// It is only read.
+    pub out: bool,
+    /// How what it shows is understood.
+    pub kind: ColumnKind,
+}
+
+/// How what a field shows is understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// As it is, without blanks at the end.
+    #[default]
+    Text,
+    /// A whole number.
+    Integer,
+    /// A number with a fraction: commas become points.
+    Decimal,
+    /// A day, written as `date(DD.MM.YYYY)` says; given as `YYYY-MM-DD`.
+    Date(String),
+}
+
+/// The words behind the place of a field or column.
+struct Words {
+    length: usize,
+    secret: bool,
+    out: bool,
+    kind: ColumnKind,
+}
+
+impl Words {
+    fn parse<'a>(mut words: impl Iterator<Item = &'a str>, whole: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("'{whole}' has no length: write it as in '13,40 len 8', or '3 len 1' in rows")
+        };
+        if words.next() != Some("len") {
+            return Err(wrong());
+        }
+        let length = words.next().and_then(|word| word.parse().ok()).filter(|length| *length > 0);
+        let length = length.ok_or_else(wrong)?;
+        let mut found = Words { length, secret: false, out: false, kind: ColumnKind::Text };
+        for word in words {
+            match word {
+                "secret" => found.secret = true,
+                "out" => found.out = true,
+                "integer" => found.kind = ColumnKind::Integer,
+                "decimal" => found.kind = ColumnKind::Decimal,
+                word => {
+                    let date = word.strip_prefix("date(").and_then(|rest| rest.strip_suffix(')'));
+                    let has = |date: &&str| ["DD", "MM", "YYYY"].iter().all(|it| date.contains(it));
+                    let date = date.filter(has).ok_or_else(|| {
+                        let known = "out, secret, integer, decimal and date(DD.MM.YYYY)";
+                        format!("'{word}' says nothing of a field: there are {known}")
+                    })?;
+                    found.kind = ColumnKind::Date(date.to_owned());
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl<'de> Deserialize<'de> for ModelField {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut words = text.split_ascii_whitespace();
+        let at = place(words.next().unwrap_or_default()).map_err(D::Error::custom)?;
+        let Words { length, secret, out, kind } =
+            Words::parse(words, &text).map_err(D::Error::custom)?;
+        Ok(ModelField { at, length, secret, out, kind })
+    }
+}
+
+impl<'de> Deserialize<'de> for ModelColumn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut words = text.split_ascii_whitespace();
+        let column = words.next().and_then(|word| word.parse().ok()).filter(|column| *column > 0);
+        let column = column.ok_or_else(|| {
+            D::Error::custom(format!("'{text}' is no column: write it as in '17 len 34 out'"))
+        })?;
+        let Words { length, out, kind, .. } =
+            Words::parse(words, &text).map_err(D::Error::custom)?;
+        Ok(ModelColumn { column, length, out, kind })
+    }
+}
+
+/// `8-20`: the rows of the screen that a recordset has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The first one, from 1.
+    pub first: usize,
+    /// The last one, included.
+    pub last: usize,
+}
+
+impl<'de> Deserialize<'de> for Rows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let rows = text.split_once('-').and_then(|(first, last)| {
+            Some(Rows { first: first.trim().parse().ok()?, last: last.trim().parse().ok()? })
+        });
+        rows.filter(|rows| rows.first > 0 && rows.first <= rows.last)
+            .ok_or_else(|| D::Error::custom(format!("'{text}' are no rows: write them as in 8-20")))
+    }
+}

@@ -1,0 +1,371 @@
+//! One session with an application, worked by its model.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use entrepot_tn3270_proto::Key;
+use serde_json::{Map, Value as Json};
+
+use super::values::value;
+use crate::action::Place;
+use crate::error::HostError;
+use crate::limits::{RECORDS, WAYS};
+use crate::model::{
+    Else, Entity, Entries, Entry, HostKey, Model, ModelField, On, Operation, ParameterKind,
+    Procedure, Read, Recordset, Step, Value,
+};
+use crate::session::{HostOptions, HostSession};
+use crate::shown::text_at;
+
+/// A procedure did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The host, or the connection to it.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The caller asked for something that the model has not, or gave it wrongly.
+    #[error("{0}")]
+    Caller(String),
+    /// The application said no, as the model foresees it.
+    #[error("{error}: {text}")]
+    Outcome {
+        /// The word of the model.
+        error: String,
+        /// The status of HTTP for it.
+        http: u16,
+        /// What people are told.
+        text: String,
+    },
+    /// The application went where the model does not expect it.
+    #[error("the application shows '{stands}' where {wanted} was expected")]
+    Lost {
+        /// The entity that stands.
+        stands: String,
+        /// What was expected.
+        wanted: String,
+    },
+    /// What a field shows is nothing of its kind.
+    #[error("the field '{field}' of '{entity}' shows '{text}', which is not of its kind")]
+    Kind {
+        /// The entity that stands.
+        entity: String,
+        /// Its field or column.
+        field: String,
+        /// What is shown.
+        text: String,
+    },
+}
+
+impl CallError {
+    /// The error catalogue's code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            CallError::Host(error) => error.code(),
+            CallError::Caller(_) => "EP1306",
+            CallError::Outcome { .. } => "EP1307",
+            CallError::Lost { .. } | CallError::Kind { .. } => "EP1308",
+        }
+    }
+}
+
+/// A session with an application. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct Application<'m> {
+    model: &'m Model,
+    session: HostSession,
+    variables: BTreeMap<String, String>,
+}
+
+/// What a procedure works with.
+struct Call<'m> {
+    procedure: &'m Procedure,
+    input: BTreeMap<String, String>,
+    result: Map<String, Json>,
+}
+
+impl<'m> Application<'m> {
+    /// Connects, and waits until an entity of the model stands.
+    ///
+    /// # Errors
+    /// A variable is not known or has no value, or the host shows nothing of the model.
+    pub async fn open(
+        model: &'m Model,
+        options: HostOptions,
+        mut variables: BTreeMap<String, String>,
+    ) -> Result<Self, CallError> {
+        if let Some(name) = variables.keys().find(|name| model.variables.entry(name).is_none()) {
+            return Err(CallError::Caller(format!("the model has no variable '{name}'")));
+        }
+        for Entry { key, value } in model.variables.iter() {
+            if let Some(default) = &value.default {
+                variables.entry(key.name.clone()).or_insert_with(|| default.clone());
+            }
+        }
+        let mut session = HostSession::open(options).await?;
+        let stands = |terminal: &_| model.standing(terminal).is_some();
+        session.wait_until("a screen of the model", stands).await?;
+        Ok(Application { model, session, variables })
+    }
+
+    /// Calls a procedure; answers what it has read.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call(
+        &mut self,
+        procedure: &str,
+        input: BTreeMap<String, String>,
+    ) -> Result<Json, CallError> {
+        let found = self.model.procedures.value(procedure).ok_or_else(|| {
+            let known: Vec<&str> = self.model.procedures.names().collect();
+            let known = known.join(", ");
+            CallError::Caller(format!("there is no procedure '{procedure}': there are {known}"))
+        })?;
+        let input = parameters(found, input)?;
+        let mut call = Call { procedure: found, input, result: Map::new() };
+        for step in &call.procedure.steps {
+            self.step(step, &mut call).await?;
+        }
+        Ok(Json::Object(call.result))
+    }
+
+    async fn step(&mut self, step: &'m Step, call: &mut Call<'m>) -> Result<(), CallError> {
+        match step {
+            Step::Go(name) if name.name == "home" => self.go(&self.model.home.name, call).await,
+            Step::Go(name) => self.go(&name.name, call).await,
+            Step::Fill(fill) => self.fill(fill, call).await,
+            Step::Key(key) => self.press(*key).await.map(drop),
+            Step::On(cases) => self.judge(cases, call),
+            Step::Read(Read::Fields(name)) => self.read_fields(&name.name, call),
+            Step::Read(Read::Rows(name)) => self.read_rows(&name.name, call).await,
+        }
+    }
+
+    /// The entity that stands. A session rests only where one does.
+    fn standing(&self) -> Result<&'m Entry<Entity>, CallError> {
+        let stands = self.model.standing(self.session.terminal());
+        stands.ok_or_else(|| self.lost("a screen of the model"))
+    }
+
+    fn lost(&self, wanted: &str) -> CallError {
+        let stands = self.model.standing(self.session.terminal());
+        let stands = stands.map_or("an unknown screen", |stands| &stands.key.name).to_owned();
+        CallError::Lost { stands, wanted: wanted.to_owned() }
+    }
+
+    /// Presses a key; the host has answered when an entity of the model stands.
+    async fn press(&mut self, key: HostKey) -> Result<&'m Entry<Entity>, CallError> {
+        let HostKey(key) = key;
+        let model = self.model;
+        let done = |terminal: &entrepot_tn3270_proto::Terminal| {
+            terminal.lock().is_none() && model.standing(terminal).is_some()
+        };
+        self.session.press_until(key, "a screen of the model", done).await?;
+        self.standing()
+    }
+
+    /// Takes the way with the fewest operations. Where the application goes elsewhere, the way is
+    /// looked for anew from there.
+    async fn go(&mut self, to: &str, call: &Call<'m>) -> Result<(), CallError> {
+        for _ in 0..WAYS {
+            let here = self.standing()?;
+            if here.key.name == to {
+                return Ok(());
+            }
+            let op = first_operation(self.model, &here.key.name, to)
+                .ok_or_else(|| self.lost(&format!("a way to '{to}'")))?;
+            self.fill(&op.fill, call).await?;
+            let came = self.press(op.key).await?;
+            if let Some(otherwise) = op.otherwise.value(&came.key.name) {
+                return Err(self.outcome(otherwise, call));
+            }
+        }
+        Err(self.lost(&format!("'{to}'")))
+    }
+
+    async fn fill(&mut self, fill: &Entries<Value>, call: &Call<'m>) -> Result<(), CallError> {
+        let entity = self.standing()?;
+        for Entry { key, value } in fill.iter() {
+            let field = entity.value.fields.value(&key.name).ok_or_else(|| {
+                let (entity, name) = (&entity.key.name, &key.name);
+                CallError::Caller(format!("'{entity}', which stands, has no field '{name}'"))
+            })?;
+            let text = self.resolve(value, call)?;
+            if text.chars().count() > field.length {
+                let (name, length) = (&key.name, field.length);
+                let what = format!("what goes into '{name}' has more than {length} letters");
+                return Err(CallError::Caller(what));
+            }
+            self.session.move_cursor(field.at);
+            self.session.press(Key::EraseEof).await?;
+            self.session.type_text(&text).await?;
+        }
+        Ok(())
+    }
+
+    /// A value: a parameter, else a variable, else what a field of the entity shows.
+    fn resolve(&self, value: &Value, call: &Call<'m>) -> Result<String, CallError> {
+        let Some(name) = value.name() else { return Ok(value.0.name.clone()) };
+        if let Some(known) = call.input.get(name).or_else(|| self.variables.get(name)) {
+            return Ok(known.clone());
+        }
+        if self.model.variables.entry(name).is_some() {
+            return Err(CallError::Caller(format!("the variable '{name}' was not given")));
+        }
+        let field = self.standing()?.value.fields.value(name);
+        let field = field.filter(|field| !field.secret);
+        let shown = |field: &ModelField| {
+            text_at(self.session.terminal(), field.at, field.length).trim().to_owned()
+        };
+        field.map(shown).ok_or_else(|| CallError::Caller(format!("nothing is called '{name}'")))
+    }
+
+    fn outcome(&self, otherwise: &Else, call: &Call<'m>) -> CallError {
+        /// Where the model says nothing else: the application refused.
+        const UNPROCESSABLE: u16 = 422;
+        let text = otherwise.text.as_ref().map(|text| self.resolve(text, call));
+        let http = otherwise.http.unwrap_or(UNPROCESSABLE);
+        match text.unwrap_or_else(|| Ok("the application refused".to_owned())) {
+            Ok(text) => CallError::Outcome { error: otherwise.error.clone(), http, text },
+            Err(error) => error,
+        }
+    }
+
+    fn judge(&self, cases: &Entries<On>, call: &Call<'m>) -> Result<(), CallError> {
+        let stands = self.standing()?;
+        match cases.value(&stands.key.name) {
+            Some(On::Continue(_)) => Ok(()),
+            Some(On::Error(otherwise)) => Err(self.outcome(otherwise, call)),
+            None => {
+                let names: Vec<&str> = cases.names().collect();
+                Err(self.lost(&names.join(" or ")))
+            }
+        }
+    }
+
+    fn entity(&self, name: &str) -> Result<&'m Entry<Entity>, CallError> {
+        let stands = self.standing()?;
+        if stands.key.name == name { Ok(stands) } else { Err(self.lost(&format!("'{name}'"))) }
+    }
+
+    fn read_fields(&self, name: &str, call: &mut Call<'m>) -> Result<(), CallError> {
+        let entity = self.entity(name)?;
+        for Entry { key, value: field } in entity.value.fields.iter() {
+            if field.secret {
+                continue;
+            }
+            let text = text_at(self.session.terminal(), field.at, field.length);
+            let read = value(&field.kind, &text);
+            let read = read.ok_or_else(|| wrong_kind(name, &key.name, &text))?;
+            call.result.insert(key.name.clone(), read);
+        }
+        Ok(())
+    }
+
+    /// All pages of a recordset, until the application or the same page again says that it is the
+    /// last one.
+    async fn read_rows(&mut self, name: &str, call: &mut Call<'m>) -> Result<(), CallError> {
+        let entity = name.split('.').next().unwrap_or(name);
+        let found = self.entity(entity)?.value.rows.as_ref();
+        let rows = found.ok_or_else(|| self.lost(&format!("the recordset '{name}'")))?;
+        let mut records: Vec<Json> = Vec::new();
+        let mut before: Option<Vec<String>> = None;
+        loop {
+            let page = self.page(rows);
+            if before.as_ref() == Some(&page) {
+                break;
+            }
+            for row in rows.area.first..=rows.area.last {
+                records.extend(self.record(entity, rows, row)?);
+            }
+            before = Some(page);
+            let terminal = self.session.terminal();
+            let is_last = rows.end.iter().any(|test| test.holds(terminal));
+            let Some(next) = rows.next.as_ref().filter(|_| !is_last && records.len() < RECORDS)
+            else {
+                break;
+            };
+            self.press(next.key).await?;
+            self.entity(entity)?;
+        }
+        call.result.insert(rows.name.name.clone(), Json::Array(records));
+        Ok(())
+    }
+
+    /// What the rows of a recordset show, all columns.
+    fn page(&self, rows: &Recordset) -> Vec<String> {
+        let terminal = self.session.terminal();
+        let columns = terminal.screen().size().columns;
+        let row = |row| text_at(terminal, Place { row, column: 1 }, columns);
+        (rows.area.first..=rows.area.last).map(row).collect()
+    }
+
+    fn record(
+        &self,
+        entity: &str,
+        rows: &Recordset,
+        row: usize,
+    ) -> Result<Option<Json>, CallError> {
+        let mut record = Map::new();
+        for Entry { key, value: column } in rows.columns.iter() {
+            let at = Place { row, column: column.column };
+            let text = text_at(self.session.terminal(), at, column.length);
+            let skips = rows.skip.as_ref().is_some_and(|skip| skip.0.name == key.name);
+            if skips && text.trim().is_empty() {
+                return Ok(None);
+            }
+            let read = value(&column.kind, &text);
+            let read = read.ok_or_else(|| wrong_kind(entity, &key.name, &text))?;
+            record.insert(key.name.clone(), read);
+        }
+        Ok(Some(Json::Object(record)))
+    }
+}
+
+fn wrong_kind(entity: &str, field: &str, text: &str) -> CallError {
+    let text = text.to_owned();
+    CallError::Kind { entity: entity.to_owned(), field: field.to_owned(), text }
+}
+
+/// The first operation of the shortest way from one entity to another.
+fn first_operation<'m>(model: &'m Model, from: &'m str, to: &str) -> Option<&'m Operation> {
+    let mut seen = BTreeSet::from([from]);
+    let mut ways: VecDeque<(&'m str, Option<&'m Operation>)> = VecDeque::from([(from, None)]);
+    while let Some((here, first)) = ways.pop_front() {
+        if here == to {
+            return first;
+        }
+        let Some(entity) = model.entities.value(here) else { continue };
+        for Entry { value: op, .. } in entity.ops.iter() {
+            if seen.insert(&op.to.name) {
+                ways.push_back((&op.to.name, first.or(Some(op))));
+            }
+        }
+    }
+    None
+}
+
+/// What a caller gave, checked and with defaults.
+fn parameters(
+    procedure: &Procedure,
+    mut given: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, CallError> {
+    let wrong = |what: String| Err(CallError::Caller(what));
+    if let Some(name) = given.keys().find(|name| procedure.input.entry(name).is_none()) {
+        return wrong(format!("the procedure has no parameter '{name}'"));
+    }
+    for Entry { key, value: parameter } in procedure.input.iter() {
+        let name = &key.name;
+        let default = parameter.default.as_ref().map(|default| default.0.clone());
+        let Some(text) = given.get(name).cloned().or(default) else {
+            return wrong(format!("the parameter '{name}' was not given"));
+        };
+        if parameter.max.is_some_and(|max| text.chars().count() > max) {
+            return wrong(format!("the parameter '{name}' is too long"));
+        }
+        if parameter.kind == ParameterKind::Integer && text.parse::<i64>().is_err() {
+            return wrong(format!("the parameter '{name}' is no whole number"));
+        }
+        given.insert(name.clone(), text);
+    }
+    Ok(given)
+}

@@ -1,0 +1,82 @@
+//! What a screen shows, as values of JSON.
+
+use serde_json::Value;
+
+use crate::model::ColumnKind;
+
+/// The value of a text. Blanks are no number and no day: then it is null. `None`: the text is
+/// nothing of the kind.
+pub(crate) fn value(kind: &ColumnKind, text: &str) -> Option<Value> {
+    let text = text.trim_end();
+    if *kind == ColumnKind::Text {
+        return Some(Value::from(text));
+    }
+    let text = text.trim_start();
+    if text.is_empty() {
+        return Some(Value::Null);
+    }
+    match kind {
+        ColumnKind::Text => None,
+        ColumnKind::Integer => text.parse::<i64>().ok().map(Value::from),
+        // Text, for numbers of JSON are often read as binary fractions.
+        ColumnKind::Decimal => decimal(text).map(Value::from),
+        ColumnKind::Date(form) => date(form, text).map(Value::from),
+    }
+}
+
+/// `1.234,50`, `1,234.50` and `-3` as `1234.50`, `1234.50` and `-3`: the last sign that stands once
+/// is the one before the fraction.
+fn decimal(text: &str) -> Option<String> {
+    let point = text.rfind(['.', ',']);
+    let is_once = |at: usize| text.get(at..=at).is_some_and(|sign| text.matches(sign).count() == 1);
+    let point = point.filter(|at| is_once(*at));
+    let mut plain = String::with_capacity(text.len());
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '0'..='9' => plain.push(letter),
+            '-' if at == 0 => plain.push(letter),
+            '.' | ',' if Some(at) == point => plain.push('.'),
+            '.' | ',' => {}
+            _ => return None,
+        }
+    }
+    plain.contains(|letter: char| letter.is_ascii_digit()).then_some(plain)
+}
+
+fn date(form: &str, text: &str) -> Option<String> {
+    let part = |name: &str| {
+        let at = form.find(name)?;
+        let digits = text.get(at..at + name.len())?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits)
+    };
+    if text.len() != form.len() {
+        return None;
+    }
+    Some(format!("{}-{}-{}", part("YYYY")?, part("MM")?, part("DD")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_values() {
+        let date = ColumnKind::Date("DD.MM.YYYY".to_owned());
+        for (kind, text, wanted) in [
+            (ColumnKind::Text, " a ", Some(Value::from(" a"))),
+            (ColumnKind::Integer, " 007", Some(Value::from(7))),
+            (ColumnKind::Integer, "", Some(Value::Null)),
+            (ColumnKind::Integer, "7x", None),
+            (ColumnKind::Decimal, "1.234,50", Some(Value::from("1234.50"))),
+            (ColumnKind::Decimal, "1,234.50", Some(Value::from("1234.50"))),
+            (ColumnKind::Decimal, "1.234.567", Some(Value::from("1234567"))),
+            (ColumnKind::Decimal, "-3", Some(Value::from("-3"))),
+            (ColumnKind::Decimal, "3-", None),
+            (date.clone(), "24.12.2026", Some(Value::from("2026-12-24"))),
+            (date.clone(), "24.12.26", None),
+            (date, "   ", Some(Value::Null)),
+        ] {
+            assert_eq!(value(&kind, text), wanted, "{text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A host application for tests: the loans of a library. Logo, sign-on, menu, search, and result
+//! pages of which the next one is written over the one before.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use entrepot_tn3270_proto::address::Addressing;
+use entrepot_tn3270_proto::client::Wish;
+use entrepot_tn3270_proto::enhanced::{DataType, Functions, Header};
+use entrepot_tn3270_proto::host::{Host, HostEvent, HostOptions};
+use entrepot_tn3270_proto::typed::Typed;
+use entrepot_tn3270_proto::{Aid, CodePage};
+
+const ERASE_WRITE: u8 = 0xf5;
+const WRITE: u8 = 0xf1;
+const FREE: u8 = 0xc3;
+const KEEP_LOCKED: u8 = 0xc1;
+const SET_ADDRESS: u8 = 0x11;
+const START_FIELD: u8 = 0x1d;
+const INSERT_CURSOR: u8 = 0x13;
+/// Protected; open; open and hidden.
+const TEXT: u8 = 0x60;
+const OPEN: u8 = 0x40;
+const HIDDEN: u8 = 0x4c;
+
+/// Rows of a page of loans.
+const ROWS: usize = 13;
+/// The reader whom the library knows has so many loans.
+pub(crate) const LOANS: usize = 30;
+
+/// What the library says behind its last page.
+#[derive(Clone, Copy)]
+pub(crate) enum LastPage {
+    /// That it is the last one.
+    Told,
+    /// Nothing: the next page is the same again.
+    Repeated,
+}
+
+/// A loan as the library has it: number, title, day, fine.
+pub(crate) fn loan(number: usize) -> (usize, String, String, String) {
+    let fine = if number.is_multiple_of(3) { "1.250,50" } else { "" };
+    let due = format!("{:02}.11.2026", number % 28 + 1);
+    (1000 + number, format!("TITLE OF BOOK {number}"), due, fine.to_owned())
+}
+
+/// Opens the library on a free port, for as long as the process lives; answers its address.
+pub(crate) fn open(last: LastPage) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A terminal that goes away ends its session.
+            std::thread::spawn(move || drop(serve(stream, last)));
+        }
+    });
+    address.to_string()
+}
+
+fn serve(mut stream: TcpStream, last: LastPage) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut host = Host::new(HostOptions {
+        enhanced: Wish::Accept,
+        functions: Functions::RESPONSES,
+        start_tls: Wish::Refuse,
+        device_name: "LIB01".to_owned(),
+    });
+    let mut desk = Desk { at: At::Logo, page: 0, last };
+    let mut buffer = [0; 4096];
+    loop {
+        stream.write_all(&std::mem::take(host.output()))?;
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut input = &buffer[..length];
+        while let Some(event) = host.next(&mut input) {
+            let screens = match event {
+                HostEvent::Ready(_) => vec![logo()],
+                HostEvent::Record(header) if header.data_type == DataType::Data3270 => {
+                    desk.answer(host.data())
+                }
+                HostEvent::Unusable => return Ok(()),
+                _ => Vec::new(),
+            };
+            for Drawn(screen) in screens {
+                host.send(Header::default(), &screen);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum At {
+    Logo,
+    SignOn,
+    Menu,
+    Find,
+    Loans,
+}
+
+struct Desk {
+    at: At,
+    page: usize,
+    last: LastPage,
+}
+
+impl Desk {
+    fn answer(&mut self, data: &[u8]) -> Vec<Drawn> {
+        let page = CodePage::new(37).unwrap();
+        let typed = Typed::parse(data, Addressing::default()).unwrap();
+        let text = |codes: &[u8]| -> String {
+            codes.iter().filter_map(|code| page.character(*code)).collect()
+        };
+        let said: Vec<String> = typed.fields.iter().map(|field| text(field.codes)).collect();
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let Some(key) = typed.key() else { return Vec::new() };
+        let (at, screens) = match (self.at, key, said.as_slice()) {
+            (At::Logo, Aid::Enter, ["LOANS"]) => (At::SignOn, vec![sign_on("")]),
+            // The host works after the key, and then shows what it came to.
+            (At::SignOn, Aid::Enter, ["CLERK", "SECRET"]) => (At::Menu, vec![busy(), menu()]),
+            (At::SignOn, Aid::Enter, _) => (At::SignOn, vec![sign_on("NOT AUTHORISED")]),
+            (At::Menu, Aid::Enter, ["1"]) => (At::Find, vec![find("")]),
+            (At::Menu, Aid::Pf(3), _) => (At::Logo, vec![logo()]),
+            (At::Find, Aid::Enter, [reader @ ("NOVAK" | "EMPTY")]) => {
+                self.page = 0;
+                let loans = if *reader == "NOVAK" { LOANS } else { 0 };
+                (At::Loans, self.loans(ERASE_WRITE, reader, loans))
+            }
+            (At::Find, Aid::Enter, _) => (At::Find, vec![find("NO SUCH READER")]),
+            (At::Find | At::Loans, Aid::Pf(12), _) => (At::Menu, vec![menu()]),
+            (At::Loans, Aid::Pf(8), _) => {
+                self.page = (self.page + 1).min((LOANS - 1) / ROWS);
+                (At::Loans, self.loans(WRITE, "NOVAK", LOANS))
+            }
+            (at, ..) => (at, vec![Drawn(vec![WRITE, FREE])]),
+        };
+        self.at = at;
+        screens
+    }
+
+    /// A page of loans; only the first one erases the screen.
+    fn loans(&self, command: u8, reader: &str, loans: usize) -> Vec<Drawn> {
+        let mut screen = Drawn::new(command, FREE).at(1, 71).field(TEXT).text("LB120");
+        screen = screen.at(4, 19).field(TEXT).text(reader);
+        for row in 0..ROWS {
+            let number = self.page * ROWS + row;
+            screen = screen.at(8 + row, 2).field(TEXT).text(&" ".repeat(70));
+            if number < loans {
+                let (id, title, due, fine) = loan(number);
+                screen = screen.at(8 + row, 6).text(&format!("{id:>9}"));
+                screen = screen.at(8 + row, 17).text(&title).at(8 + row, 50).text(&due);
+                screen = screen.at(8 + row, 62).text(&format!("{fine:>9}"));
+            }
+        }
+        let is_last = (self.page + 1) * ROWS >= loans;
+        if is_last && matches!(self.last, LastPage::Told) {
+            screen = screen.at(22, 29).field(TEXT).text("END OF LOANS");
+        }
+        vec![screen]
+    }
+}
+
+/// A record of the data stream that shows a screen, in pieces.
+struct Drawn(Vec<u8>);
+
+impl Drawn {
+    fn new(command: u8, control: u8) -> Drawn {
+        Drawn(vec![command, control])
+    }
+
+    fn at(mut self, row: usize, column: usize) -> Drawn {
+        let at = (row - 1) * 80 + column - 1;
+        self.0.extend([SET_ADDRESS, (at >> 8) as u8, (at & 0xff) as u8]);
+        self
+    }
+
+    fn field(mut self, attribute: u8) -> Drawn {
+        self.0.extend([START_FIELD, attribute]);
+        self
+    }
+
+    fn cursor(mut self) -> Drawn {
+        self.0.push(INSERT_CURSOR);
+        self
+    }
+
+    fn text(mut self, text: &str) -> Drawn {
+        let page = CodePage::new(37).unwrap();
+        self.0.extend(text.chars().map(|letter| page.code(letter).unwrap_or(0x6f)));
+        self
+    }
+}
+
+fn logo() -> Drawn {
+    let screen = Drawn::new(ERASE_WRITE, FREE).at(3, 29).field(TEXT).text("CENTRAL LIBRARY");
+    screen.at(24, 1).field(OPEN).cursor().at(24, 30).field(TEXT)
+}
+
+fn sign_on(note: &str) -> Drawn {
+    let screen = Drawn::new(ERASE_WRITE, FREE).at(1, 71).field(TEXT).text("LB010");
+    let screen = screen.at(13, 39).field(OPEN).cursor().at(13, 48).field(TEXT);
+    let screen = screen.at(14, 39).field(HIDDEN).at(14, 48).field(TEXT);
+    screen.at(24, 1).field(TEXT).text(note)
+}
+
+fn busy() -> Drawn {
+    Drawn::new(ERASE_WRITE, KEEP_LOCKED).at(1, 1).field(TEXT).text("WORKING")
+}
+
+fn menu() -> Drawn {
+    let screen = Drawn::new(ERASE_WRITE, FREE).at(1, 71).field(TEXT).text("LB100");
+    screen.at(20, 14).field(OPEN).cursor().at(20, 17).field(TEXT)
+}
+
+fn find(note: &str) -> Drawn {
+    let screen = Drawn::new(ERASE_WRITE, FREE).at(1, 71).field(TEXT).text("LB110");
+    let screen = screen.at(10, 19).field(OPEN).cursor().at(10, 40).field(TEXT);
+    screen.at(24, 1).field(TEXT).text(note)
+}

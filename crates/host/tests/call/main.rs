@@ -1,0 +1,127 @@
+//! Procedures of the sample model, called at the sample application.
+
+mod library;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use entrepot_host::model::Model;
+use entrepot_host::{Application, CallError, CodePage, Device, HostError, HostOptions};
+use entrepot_net::tls::ServerTrust;
+use serde_json::{Value, json};
+
+use library::LastPage;
+
+const MODEL: &str = include_str!("../models/loans.yaml");
+
+fn options(address: &str) -> HostOptions {
+    HostOptions {
+        address: address.parse().unwrap(),
+        device: Device::default(),
+        lus: Vec::new(),
+        page: CodePage::new(37).unwrap(),
+        trust: ServerTrust::System,
+        patience: Duration::from_secs(20),
+    }
+}
+
+fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+const CLERK: [(&str, &str); 2] = [("user", "CLERK"), ("password", "SECRET")];
+
+async fn called(model: &str, last: LastPage, input: &[(&str, &str)]) -> Result<Value, CallError> {
+    let model = Model::read(model).unwrap();
+    let address = library::open(last);
+    let mut application = Application::open(&model, options(&address), values(&CLERK)).await?;
+    application.call("find_loans", values(input)).await
+}
+
+fn all_loans() -> Value {
+    let loans = (0..library::LOANS).map(|number| {
+        let (id, title, due, fine) = library::loan(number);
+        let due = format!("2026-11-{}", &due[..2]);
+        let fine = if fine.is_empty() { Value::Null } else { json!("1250.50") };
+        json!({"id": id, "title": title, "due": due, "fine": fine})
+    });
+    json!({"reader": "NOVAK", "loans": loans.collect::<Vec<_>>()})
+}
+
+#[tokio::test]
+async fn a_procedure_gives_exactly_what_the_application_has() {
+    let reader = [("reader", "NOVAK")];
+    assert_eq!(called(MODEL, LastPage::Told, &reader).await.unwrap(), all_loans());
+    // A page that shows the same again is the last one.
+    assert_eq!(called(MODEL, LastPage::Repeated, &reader).await.unwrap(), all_loans());
+    let nothing = called(MODEL, LastPage::Told, &[("reader", "EMPTY")]).await.unwrap();
+    assert_eq!(nothing, json!({"reader": "EMPTY", "loans": []}));
+}
+
+#[tokio::test]
+async fn a_session_is_used_again_and_goes_home_between() {
+    let model = Model::read(MODEL).unwrap();
+    let address = library::open(LastPage::Told);
+    let mut application =
+        Application::open(&model, options(&address), values(&CLERK)).await.unwrap();
+    for _ in 0..3 {
+        let refused = application.call("find_loans", values(&[("reader", "NOBODY")])).await;
+        let Err(CallError::Outcome { error, http, text }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((error.as_str(), http, text.as_str()), ("not_found", 404, "NO SUCH READER"));
+        let found = application.call("find_loans", values(&[("reader", "NOVAK")])).await.unwrap();
+        assert_eq!(found, all_loans());
+    }
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_told_in_the_words_of_the_model() {
+    let model = Model::read(MODEL).unwrap();
+    let address = library::open(LastPage::Told);
+    let wrong = values(&[("user", "CLERK"), ("password", "WRONG")]);
+    let mut application = Application::open(&model, options(&address), wrong).await.unwrap();
+    let error = application.call("find_loans", values(&[("reader", "X")])).await.unwrap_err();
+    assert_eq!(
+        (error.code(), error.to_string().as_str()),
+        ("EP1307", "not_authorised: NOT AUTHORISED")
+    );
+    for (input, words) in [
+        (values(&[]), "'reader' was not given"),
+        (values(&[("raeder", "X")]), "no parameter 'raeder'"),
+        (values(&[("reader", "A NAME OF MORE THAN TWENTY LETTERS")]), "too long"),
+    ] {
+        let error = application.call("find_loans", input).await.unwrap_err();
+        assert_eq!(error.code(), "EP1306");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let error = application.call("find", values(&[])).await.unwrap_err();
+    assert!(error.to_string().contains("there are find_loans"), "{error}");
+    let unknown = Application::open(&model, options(&address), values(&[("usr", "X")])).await;
+    assert_eq!(unknown.unwrap_err().code(), "EP1306");
+    // Without a password the way stops where it is needed.
+    let nobody = values(&[("user", "CLERK")]);
+    let mut application = Application::open(&model, options(&address), nobody).await.unwrap();
+    let error = application.call("find_loans", values(&[("reader", "X")])).await.unwrap_err();
+    assert!(error.to_string().contains("'password' was not given"), "{error}");
+}
+
+#[tokio::test]
+async fn an_application_that_is_another_one_is_noticed() {
+    let reader = [("reader", "NOVAK")];
+    // A number where the screen has letters.
+    let other = MODEL.replace("17 len 30 out", "17 len 30 out integer");
+    let error = called(&other, LastPage::Told, &reader).await.unwrap_err();
+    assert!(error.to_string().contains("'title' of 'Loans' shows 'TITLE OF BOOK 0'"), "{error}");
+    // The procedure expects something else than what comes.
+    let other = MODEL.replace("          Loans: continue", "          Menu: continue");
+    let error = called(&other, LastPage::Told, &reader).await.unwrap_err();
+    assert_eq!(error.code(), "EP1308");
+    assert!(error.to_string().contains("shows 'Loans' where Menu or Find"), "{error}");
+    // No screen of the model ever comes.
+    let model = Model::read(&MODEL.replace("CENTRAL LIBRARY", "OTHER LIBRARY")).unwrap();
+    let options =
+        HostOptions { patience: Duration::from_secs(1), ..options(&library::open(LastPage::Told)) };
+    let late = Application::open(&model, options, values(&CLERK)).await.unwrap_err();
+    assert!(matches!(late, CallError::Host(HostError::Late { .. })), "{late}");
+}
