@@ -10,6 +10,7 @@
 mod action;
 mod address;
 mod error;
+mod fuzzing;
 pub mod limits;
 pub mod model;
 mod player;
@@ -24,6 +25,7 @@ pub use address::{HostAddress, HostTls};
 pub use entrepot_tn3270_proto::model::Device;
 pub use entrepot_tn3270_proto::{CodePage, Key};
 pub use error::HostError;
+pub use fuzzing::fuzz;
 pub use player::{
     Lag, Match, NoMatch, Player, PlayerOptions, PlayerReport, PlayerTls, Recording, RecordingError,
     Speak,

@@ -7,6 +7,7 @@ mod matching;
 mod recording;
 mod server;
 
+pub(crate) use client::fuzz_client;
 pub use matching::{Match, NoMatch};
 pub use recording::{Recording, RecordingError};
 pub use server::{Lag, Player, PlayerOptions, PlayerReport, PlayerTls, Speak};

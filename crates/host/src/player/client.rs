@@ -315,5 +315,42 @@ enum Found {
     Nowhere,
 }
 
+/// Plays a recording to a client that sends these bytes, with and without TN3270E, and whatever it
+/// sends wrongly.
+pub(crate) fn fuzz_client(recording: Arc<Recording>, bytes: &[u8]) {
+    use entrepot_tn3270_proto::client::Wish;
+    let plain = b"\xff\xfb\x18\xff\xfa\x18\x00IBM-3278-2-E\xff\xf0\
+        \xff\xfb\x19\xff\xfd\x19\xff\xfb\x00\xff\xfd\x00";
+    let choices = [
+        (Wish::Accept, NoMatch::Repeat, AtEnd::Stay),
+        (Wish::Refuse, NoMatch::Search, AtEnd::BeginAnew),
+        (Wish::Refuse, NoMatch::Forward, AtEnd::Stay),
+    ];
+    for (enhanced, no_match, at_end) in choices {
+        let offered = HostOptions {
+            enhanced,
+            functions: Functions::DISPLAY,
+            start_tls: Wish::Refuse,
+            device_name: "PLAY0000".to_owned(),
+        };
+        let treatment = Treatment { matching: Match::Fields, no_match, at_end };
+        let mut client = PlayedClient::new(Arc::clone(&recording), treatment, offered);
+        let begin: &[u8] = if enhanced == Wish::Refuse { plain } else { &[] };
+        'client: for mut piece in begin.chunks(13).chain(bytes.chunks(13)) {
+            while let Some(mut action) = client.next(&mut piece) {
+                if let Action::Answer(_) = action
+                    && let Some(next) = client.release()
+                {
+                    action = next;
+                }
+                if action == Action::Close {
+                    break 'client;
+                }
+            }
+            client.output().clear();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
