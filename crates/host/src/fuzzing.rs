@@ -18,8 +18,8 @@ const RECORDED: &str = "\
 < 0x0   f1c21d60d4c5d5e4ffef
 ";
 
-/// Feeds bytes of a fuzzer to the reader of models, to the compiler of recordings, or to a player as
-/// what a client sends.
+/// Feeds bytes of a fuzzer to the reader of models, to the compiler of recordings, or to a player,
+/// as what a client sends.
 pub fn fuzz(bytes: &[u8]) {
     static PAGE: OnceLock<Option<Arc<CodePage>>> = OnceLock::new();
     let page = PAGE.get_or_init(|| CodePage::new(37).map(Arc::new));

@@ -10,8 +10,8 @@ mod pattern;
 pub use check::{Finding, check};
 pub use document::{
     Continue, Else, Entity, EntityFields, HostAccess, HostKey, Model, ModelError, ModelTest, Next,
-    On, Operation, Parameter, ParameterKind, Procedure, Read, Recordset, SkipBlank, Step, Value,
-    Variable,
+    On, Operation, Parameter, ParameterKind, Pick, Procedure, Read, Recordset, SkipBlank, Step,
+    Value, Variable,
 };
 pub use entries::{Entries, Entry, Named, Scalar};
 pub use items::{ColumnKind, ModelColumn, ModelField, Pattern, Rows};

@@ -6,7 +6,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::document::{Else, Entity, Model, ModelTest, On, Procedure, Read, Step, Value};
+use super::document::{
+    Else, Entity, Model, ModelTest, On, Pick, Procedure, Read, Recordset, Step, Value,
+};
 use super::entries::{Entries, Entry, Named};
 use super::items::Pattern;
 use crate::limits::FINDINGS;
@@ -187,7 +189,11 @@ impl<'a> Checker<'a> {
                         }
                     }
                 }
-                Step::Read(Read::Rows(name)) => self.recordset(name),
+                Step::Read(Read::Rows(name)) => drop(self.recordset(name)),
+                Step::Pick(pick) => {
+                    self.pick(pick, scope);
+                    entity = None;
+                }
                 Step::Read(Read::Fields(name)) => {
                     if let Some(entity) = self.entity(name) {
                         let fields = entity.value.fields.names();
@@ -199,14 +205,31 @@ impl<'a> Checker<'a> {
     }
 
     /// `Loans.loans`: the recordset of an entity.
-    fn recordset(&mut self, name: &Named) {
-        let known = self.model.entities.iter().filter_map(|entity| {
+    fn recordset(&mut self, name: &Named) -> Option<&'a Recordset> {
+        let all = self.model.entities.iter().filter_map(|entity| {
             let rows = entity.value.rows.as_ref()?;
-            Some(format!("{}.{}", entity.key.name, rows.name.name))
+            Some((format!("{}.{}", entity.key.name, rows.name.name), rows))
         });
-        let known: Vec<String> = known.collect();
-        if !known.contains(&name.name) {
-            self.dangling(name, "recordset", known.iter().map(String::as_str));
+        let all: Vec<(String, &Recordset)> = all.collect();
+        let found = all.iter().find(|(known, _)| *known == name.name).map(|(_, rows)| *rows);
+        if found.is_none() {
+            self.dangling(name, "recordset", all.iter().map(|(known, _)| known.as_str()));
+        }
+        found
+    }
+
+    fn pick(&mut self, pick: &'a Pick, scope: Scope<'a>) {
+        let rows = self.recordset(&pick.rows);
+        for Entry { key, value } in pick.matching.iter().chain(pick.fill.iter()) {
+            if let Some(rows) = rows
+                && rows.columns.entry(&key.name).is_none()
+            {
+                self.dangling(key, "column", rows.columns.names());
+            }
+            self.value(value, scope);
+        }
+        if let Some(missing) = &pick.missing {
+            self.outcome(missing, scope);
         }
     }
 

@@ -228,6 +228,26 @@ pub enum Step {
     On(Entries<On>),
     /// Reads what the entity shows into the result.
     Read(Read),
+    /// Finds a record on the pages of a recordset, types into it, and presses a key.
+    Pick(Pick),
+}
+
+/// Which record is picked, and how.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pick {
+    /// The recordset: `Loans.loans`.
+    pub rows: Named,
+    /// What its columns show; the first record of which all of it holds is meant.
+    #[serde(rename = "where")]
+    pub matching: Entries<Value>,
+    /// What is typed into which columns; without any the cursor is put on the record.
+    #[serde(default, rename = "type")]
+    pub fill: Entries<Value>,
+    /// The key that is pressed then.
+    pub key: HostKey,
+    /// What it means that there is no such record.
+    pub missing: Option<Else>,
 }
 
 /// What it means for a procedure that an entity stands.

@@ -10,8 +10,8 @@ use crate::action::Place;
 use crate::error::HostError;
 use crate::limits::{RECORDS, WAYS};
 use crate::model::{
-    Else, Entity, Entries, Entry, HostKey, Model, ModelField, On, Operation, ParameterKind,
-    Procedure, Read, Recordset, Step, Value,
+    Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, On, Operation,
+    ParameterKind, Pick, Procedure, Read, Recordset, Step, Value,
 };
 use crate::session::{HostOptions, HostSession};
 use crate::shown::text_at;
@@ -137,6 +137,7 @@ impl<'m> Application<'m> {
             Step::On(cases) => self.judge(cases, call),
             Step::Read(Read::Fields(name)) => self.read_fields(&name.name, call),
             Step::Read(Read::Rows(name)) => self.read_rows(&name.name, call).await,
+            Step::Pick(pick) => self.pick(pick, call).await,
         }
     }
 
@@ -268,27 +269,85 @@ impl<'m> Application<'m> {
         let found = self.entity(entity)?.value.rows.as_ref();
         let rows = found.ok_or_else(|| self.lost(&format!("the recordset '{name}'")))?;
         let mut records: Vec<Json> = Vec::new();
-        let mut before: Option<Vec<String>> = None;
         loop {
-            let page = self.page(rows);
-            if before.as_ref() == Some(&page) {
-                break;
-            }
             for row in rows.area.first..=rows.area.last {
                 records.extend(self.record(entity, rows, row)?);
             }
-            before = Some(page);
-            let terminal = self.session.terminal();
-            let is_last = rows.end.iter().any(|test| test.holds(terminal));
-            let Some(next) = rows.next.as_ref().filter(|_| !is_last && records.len() < RECORDS)
-            else {
+            if records.len() >= RECORDS || self.turn_page(entity, rows).await? == Page::Last {
                 break;
-            };
-            self.press(next.key).await?;
-            self.entity(entity)?;
+            }
         }
         call.result.insert(rows.name.name.clone(), Json::Array(records));
         Ok(())
+    }
+
+    /// To the next page of a recordset, where there is one.
+    async fn turn_page(&mut self, entity: &str, rows: &Recordset) -> Result<Page, CallError> {
+        let terminal = self.session.terminal();
+        let is_last = rows.end.iter().any(|test| test.holds(terminal));
+        let Some(next) = rows.next.as_ref().filter(|_| !is_last) else { return Ok(Page::Last) };
+        let before = self.page(rows);
+        self.press(next.key).await?;
+        self.entity(entity)?;
+        Ok(if self.page(rows) == before { Page::Last } else { Page::Next })
+    }
+
+    async fn pick(&mut self, pick: &'m Pick, call: &Call<'m>) -> Result<(), CallError> {
+        let entity = pick.rows.name.split('.').next().unwrap_or(&pick.rows.name);
+        let found = self.entity(entity)?.value.rows.as_ref();
+        let rows =
+            found.ok_or_else(|| self.lost(&format!("the recordset '{}'", pick.rows.name)))?;
+        let mut wanted = Vec::new();
+        for Entry { key, value } in pick.matching.iter() {
+            wanted.push((column(rows, &key.name)?, self.resolve(value, call)?));
+        }
+        for _ in 0..RECORDS {
+            let mut all = rows.area.first..=rows.area.last;
+            let is_wanted = |row: &usize| {
+                wanted.iter().all(|(column, text)| self.cell(column, *row).trim() == text.trim())
+            };
+            if let Some(row) = all.find(is_wanted) {
+                self.type_into_record(rows, row, pick, call).await?;
+                return self.press(pick.key).await.map(drop);
+            }
+            if self.turn_page(entity, rows).await? == Page::Last {
+                break;
+            }
+        }
+        let otherwise = pick.missing.as_ref().map(|missing| self.outcome(missing, call));
+        Err(otherwise.unwrap_or_else(|| CallError::Outcome {
+            error: "not_found".to_owned(),
+            http: 404,
+            text: format!("'{}' has no such record", pick.rows.name),
+        }))
+    }
+
+    async fn type_into_record(
+        &mut self,
+        rows: &Recordset,
+        row: usize,
+        pick: &Pick,
+        call: &Call<'m>,
+    ) -> Result<(), CallError> {
+        let first = rows.columns.0.first().map_or(1, |first| first.value.column);
+        self.session.move_cursor(Place { row, column: first });
+        for Entry { key, value } in pick.fill.iter() {
+            let text = self.resolve(value, call)?;
+            let column = column(rows, &key.name)?;
+            if text.chars().count() > column.length {
+                let what = format!("what goes into '{}' is too long", key.name);
+                return Err(CallError::Caller(what));
+            }
+            self.session.move_cursor(Place { row, column: column.column });
+            self.session.press(Key::EraseEof).await?;
+            self.session.type_text(&text).await?;
+        }
+        Ok(())
+    }
+
+    fn cell(&self, column: &ModelColumn, row: usize) -> String {
+        let at = Place { row, column: column.column };
+        text_at(self.session.terminal(), at, column.length)
     }
 
     /// What the rows of a recordset show, all columns.
@@ -307,11 +366,14 @@ impl<'m> Application<'m> {
     ) -> Result<Option<Json>, CallError> {
         let mut record = Map::new();
         for Entry { key, value: column } in rows.columns.iter() {
-            let at = Place { row, column: column.column };
-            let text = text_at(self.session.terminal(), at, column.length);
+            let text = self.cell(column, row);
             let skips = rows.skip.as_ref().is_some_and(|skip| skip.0.name == key.name);
             if skips && text.trim().is_empty() {
                 return Ok(None);
+            }
+            if !column.out {
+                // It is there to be typed into.
+                continue;
             }
             let read = value(&column.kind, &text);
             let read = read.ok_or_else(|| wrong_kind(entity, &key.name, &text))?;
@@ -319,6 +381,18 @@ impl<'m> Application<'m> {
         }
         Ok(Some(Json::Object(record)))
     }
+}
+
+/// Whether another page of a recordset stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Next,
+    Last,
+}
+
+fn column<'r>(rows: &'r Recordset, name: &str) -> Result<&'r ModelColumn, CallError> {
+    let found = rows.columns.value(name);
+    found.ok_or_else(|| CallError::Caller(format!("'{}' has no column '{name}'", rows.name.name)))
 }
 
 fn wrong_kind(entity: &str, field: &str, text: &str) -> CallError {

@@ -1,5 +1,6 @@
 //! A host application for tests: the loans of a library. Logo, sign-on, menu, search, and result
-//! pages of which the next one is written over the one before.
+//! pages of which the next one is written
+//! over the one before, and a loan that can be renewed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -97,6 +98,8 @@ enum At {
     Menu,
     Find,
     Loans,
+    /// The loan with this number.
+    Loan(usize),
 }
 
 struct Desk {
@@ -114,6 +117,7 @@ impl Desk {
         };
         let said: Vec<String> = typed.fields.iter().map(|field| text(field.codes)).collect();
         let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let row = typed.fields.first().and_then(|field| field.at).map_or(0, |at| at / 80 + 1);
         let Some(key) = typed.key() else { return Vec::new() };
         let (at, screens) = match (self.at, key, said.as_slice()) {
             (At::Logo, Aid::Enter, ["LOANS"]) => (At::SignOn, vec![sign_on("")]),
@@ -133,6 +137,15 @@ impl Desk {
                 self.page = (self.page + 1).min((LOANS - 1) / ROWS);
                 (At::Loans, self.loans(WRITE, "NOVAK", LOANS))
             }
+            (At::Loans, Aid::Enter, ["S"]) => {
+                let number = self.page * ROWS + row - 8;
+                (At::Loan(number), vec![detail(number, &loan(number).2, "")])
+            }
+            (At::Loan(number), Aid::Enter, [due]) => {
+                let note = if due.ends_with(".2027") { "RENEWED" } else { "DAY NOT VALID" };
+                (At::Loan(number), vec![detail(number, due, note)])
+            }
+            (At::Loan(_), Aid::Pf(12), _) => (At::Loans, self.loans(ERASE_WRITE, "NOVAK", LOANS)),
             (at, ..) => (at, vec![Drawn(vec![WRITE, FREE])]),
         };
         self.at = at;
@@ -145,7 +158,7 @@ impl Desk {
         screen = screen.at(4, 19).field(TEXT).text(reader);
         for row in 0..ROWS {
             let number = self.page * ROWS + row;
-            screen = screen.at(8 + row, 2).field(TEXT).text(&" ".repeat(70));
+            screen = screen.at(8 + row, 2).field(OPEN).null().field(TEXT).text(&" ".repeat(68));
             if number < loans {
                 let (id, title, due, fine) = loan(number);
                 screen = screen.at(8 + row, 6).text(&format!("{id:>9}"));
@@ -177,6 +190,11 @@ impl Drawn {
 
     fn field(mut self, attribute: u8) -> Drawn {
         self.0.extend([START_FIELD, attribute]);
+        self
+    }
+
+    fn null(mut self) -> Drawn {
+        self.0.push(0);
         self
     }
 
@@ -216,5 +234,14 @@ fn menu() -> Drawn {
 fn find(note: &str) -> Drawn {
     let screen = Drawn::new(ERASE_WRITE, FREE).at(1, 71).field(TEXT).text("LB110");
     let screen = screen.at(10, 19).field(OPEN).cursor().at(10, 40).field(TEXT);
+    screen.at(24, 1).field(TEXT).text(note)
+}
+
+fn detail(number: usize, due: &str, note: &str) -> Drawn {
+    let (id, title, ..) = loan(number);
+    let screen = Drawn::new(ERASE_WRITE, FREE).at(1, 71).field(TEXT).text("LB130");
+    let screen = screen.at(5, 19).field(TEXT).text(&format!("{id:>9}"));
+    let screen = screen.at(6, 19).field(TEXT).text(&title);
+    let screen = screen.at(7, 19).field(OPEN).cursor().text(due).at(7, 30).field(TEXT);
     screen.at(24, 1).field(TEXT).text(note)
 }

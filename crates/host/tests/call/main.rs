@@ -125,3 +125,25 @@ async fn an_application_that_is_another_one_is_noticed() {
     let late = Application::open(&model, options, values(&CLERK)).await.unwrap_err();
     assert!(matches!(late, CallError::Host(HostError::Late { .. })), "{late}");
 }
+
+/// The record stands on the third page, is selected there, and changed.
+#[tokio::test]
+async fn a_record_is_picked_and_changed() {
+    let model = Model::read(MODEL).unwrap();
+    let address = library::open(LastPage::Told);
+    let mut application =
+        Application::open(&model, options(&address), values(&CLERK)).await.unwrap();
+    let input = |id, due| values(&[("reader", "NOVAK"), ("id", id), ("due", due)]);
+    let renewed = application.call("renew_loan", input("1028", "24.12.2027")).await.unwrap();
+    assert_eq!(renewed, json!({"number": 1028, "due": "24.12.2027", "note": "RENEWED"}));
+    for (id, due, wanted) in [
+        ("1003", "24.12.2020", "not_valid: DAY NOT VALID"),
+        ("9999", "24.12.2027", "no_such_loan: this reader has no such loan"),
+    ] {
+        let error = application.call("renew_loan", input(id, due)).await.unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+    }
+    // The session goes on from wherever it stands.
+    let renewed = application.call("renew_loan", input("1000", "01.01.2027")).await.unwrap();
+    assert_eq!(renewed["number"], 1000);
+}

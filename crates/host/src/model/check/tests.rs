@@ -28,10 +28,13 @@ fn names_that_lead_nowhere_are_found_with_the_nearest() {
     assert!(found[0].starts_with(&format!("{line}:")), "{found:?}");
     assert!(found[0].ends_with("dangling: there is no entity 'Singon' (did you mean 'Signon'?)"));
     let found = changed("fill: {name: $reader}", "fill: {nmae: $raeder}");
-    assert!(found[1].contains("field of 'Find' called 'nmae' (did you mean 'name'?)"), "{found:?}");
-    assert!(found[2].contains("variable 'raeder' (did you mean 'reader'?)"), "{found:?}");
-    let found = changed("rows: Loans.loans", "rows: Loans.loan");
+    assert!(found[0].contains("field of 'Find' called 'nmae' (did you mean 'name'?)"), "{found:?}");
+    assert!(found[1].contains("variable 'raeder' (did you mean 'reader'?)"), "{found:?}");
+    let found = changed("read: {rows: Loans.loans", "read: {rows: Loans.loan");
     assert!(found[0].contains("recordset 'Loans.loan' (did you mean 'Loans.loans'?)"), "{found:?}");
+    let found = changed("where: {id: $id}", "where: {idd: $it}");
+    assert!(found[0].contains("there is no column 'idd'"), "{found:?}");
+    assert!(found[1].contains("parameter or variable 'it'"), "{found:?}");
     let found = changed("home: Menu", "home: xyz");
     assert!(found[0].ends_with("dangling: there is no entity 'xyz'"), "{found:?}");
     let found = changed("skip: blank id", "skip: blank idd");
