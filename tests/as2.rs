@@ -143,7 +143,7 @@ impl Exchange {
         let mut entity = format!("MIME-Version: 1.0\r\nContent-Type: {kind}\r\n\r\n").into_bytes();
         entity.extend(std::fs::read(&answer.body)?);
         std::fs::write(self.at("signed-receipt"), entity)?;
-        let verify = "cms -verify -binary -in signed-receipt -CAfile acme.pem -certfile acme.pem \
+        let verify = "cms -verify -in signed-receipt -CAfile acme.pem -certfile acme.pem \
                       -purpose any";
         Ok(String::from_utf8(self.openssl(&verify.split_whitespace().collect::<Vec<_>>())?)?)
     }

@@ -4,6 +4,7 @@
 use entrepot_crypto::{MasterKey, SealingContext};
 use entrepot_db::Tx;
 use entrepot_journal::Scope;
+use entrepot_nouns::event::RotationFact;
 use entrepot_nouns::{
     Account, Endpoint, Event, Fact, Key, Name, Noun, Sealed, Site, SiteId, Stored, Timestamp,
 };
@@ -45,7 +46,8 @@ pub(crate) async fn rotate(parts: &AdminParts, actor: &Actor, new: &MasterKey) -
         return Ok(Rotated { secrets, event: None });
     }
     let (from, to, by) = (parts.master.id(), new.id(), actor.name.clone());
-    let fact = Fact::SecretsRotated { from, to, secrets, by };
+    let rotation = RotationFact { from, to, secrets, by };
+    let fact = Fact::SecretsRotated { rotation };
     let scope = Scope { account: actor.account(), ..Scope::site(SiteId::MAIN) };
     let event = parts.recorder.event(&scope, fact);
     tx.insert_event(&event).await?;

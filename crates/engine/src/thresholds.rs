@@ -11,7 +11,7 @@ use std::time::Duration;
 use entrepot_db::{Db, DbError};
 use entrepot_journal::{Recorder, Scope, Usage};
 use entrepot_net::tls::certificate_end;
-use entrepot_nouns::event::ExpiringFact;
+use entrepot_nouns::event::{ExpiringFact, JournalFact};
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::{Event, Fact, Key, KeyType, SiteId, Timestamp};
 use entrepot_transform::openpgp::PublicKey;
@@ -63,7 +63,8 @@ fn journal(parts: &ThresholdParts, told: u32) -> u32 {
     if level > told {
         let (bytes, limit_bytes) = (usage.unreleased_bytes, usage.limit_bytes);
         tracing::warn!(code = "EP0878", percent, bytes, "the journal fills");
-        let fact = Fact::JournalFilling { percent: level, bytes, limit_bytes };
+        let filling = JournalFact { percent: level, bytes, limit_bytes };
+        let fact = Fact::JournalFilling { filling };
         if let Err(error) = parts.recorder.record(&Scope::site(SiteId::MAIN), fact) {
             tracing::warn!(code = error.code(), %error, "that the journal fills is not recorded");
         }

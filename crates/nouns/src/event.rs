@@ -45,7 +45,7 @@ pub use endpoint::DisabledFact;
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
 pub use job::StoppedFact;
-pub use node::{CertificateFailure, ExpiringFact, ProgramFact, RemovedFact, RenewedFact};
+pub use node::{CertificateFailure, ExpiringFact, JournalFact, ProgramFact, RemovedFact, RenewedFact, RotationFact};
 pub use pruned::PrunedFact;
 pub use quota::QuotaFact;
 pub use recorded::{Event, FORMAT_LEVEL};
@@ -124,12 +124,9 @@ facts! {
     /// The journal of a node holds so much that the database does not have yet: full, it takes no
     /// new files.
     "journal.filling" JournalFilling {
-        /// Of what it may hold: 50, 75 or 90.
-        percent: u32,
-        /// Bytes that the database does not have.
-        bytes: u64,
-        /// Most bytes that may wait for it.
-        limit_bytes: u64,
+        /// How full it is.
+        #[serde(flatten)]
+        filling: JournalFact,
     }
     /// Files in a folder with a quota take so much of it.
     "quota.reached" QuotaReached {
@@ -165,14 +162,9 @@ facts! {
     }
     /// All sealed secrets of the installation were sealed anew under another master key.
     "secrets.rotated" SecretsRotated {
-        /// Names the master key that opens them no more; tells nothing of it.
-        from: String,
-        /// Names the one that opens them now.
-        to: String,
-        /// How many there are.
-        secrets: u64,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// From which key to which, and how many there are.
+        #[serde(flatten)]
+        rotation: RotationFact,
     }
     /// The database fell back, by a failover or a restore: what it misses is projected anew.
     "database.fell-back" DatabaseFellBack {

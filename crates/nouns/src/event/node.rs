@@ -82,3 +82,27 @@ pub struct ProgramFact {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
 }
+
+/// The sealed secrets of the installation got another master key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RotationFact {
+    /// Names the master key that opens them no more; tells nothing of it.
+    pub from: String,
+    /// Names the one that opens them now.
+    pub to: String,
+    /// How many there are.
+    pub secrets: u64,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+}
+
+/// How full the journal of a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JournalFact {
+    /// Of what it may hold: 50, 75 or 90.
+    pub percent: u32,
+    /// Bytes that the database does not have.
+    pub bytes: u64,
+    /// Most bytes that may wait for it.
+    pub limit_bytes: u64,
+}
