@@ -13,7 +13,8 @@ use crate::transfers::Changes;
 use crate::trash::TrashRows;
 use crate::waits::CameKind;
 use crate::{
-    Db, Dialect, Purpose, as2_messages, events, jobs, limits, nodes, schedules, transfers, trash, waits,
+    Db, Dialect, Purpose, as2_messages, events, jobs, limits, nodes, schedules, transfers, trash,
+    waits,
 };
 
 /// A piece of a node's journal.

@@ -45,7 +45,10 @@ pub use endpoint::DisabledFact;
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
 pub use job::StoppedFact;
-pub use node::{CertificateFailure, ExpiringFact, JournalFact, ProgramFact, RemovedFact, RenewedFact, RotationFact};
+pub use node::{
+    CertificateFailure, ExpiringFact, JournalFact, ProgramFact, RemovedFact, RenewedFact,
+    RotationFact,
+};
 pub use pruned::PrunedFact;
 pub use quota::QuotaFact;
 pub use recorded::{Event, FORMAT_LEVEL};
