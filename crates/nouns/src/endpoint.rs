@@ -12,7 +12,10 @@ use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 
-pub use as2::{As2Digest, As2Legacy, As2Protection, As2Security, As2Target};
+pub use as2::{
+    As2Cipher, As2Compression, As2Digest, As2KeyTransport, As2Legacy, As2MicCheck, As2Micalg,
+    As2Protection, As2ReceiptKind, As2Security, As2Send, As2Signature, As2Target, As2Timeout,
+};
 pub use object::{ObjectProvider, ObjectRequests, ObjectTarget};
 pub(crate) use service::header_flaw;
 pub use service::{

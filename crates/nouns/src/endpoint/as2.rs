@@ -1,5 +1,7 @@
 //! A partner of AS2 (RFC 4130): who it is, what was agreed, and where its messages go.
 
+mod send;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +11,11 @@ use crate::name::Name;
 use crate::noun::{FieldError, Kind, Reference};
 use crate::path::VPath;
 use crate::secret::{Sealed, Secret};
+
+pub use send::{
+    As2Cipher, As2Compression, As2KeyTransport, As2MicCheck, As2Micalg, As2ReceiptKind, As2Send,
+    As2Signature, As2Timeout,
+};
 
 /// A partner of AS2: its messages are received at `/as2` of a listener, and steps `as2` send
 /// messages to it.
@@ -39,6 +46,9 @@ pub struct As2Target {
     /// Where messages to it go: `https://host/path`, or `http://`. Unset: nothing is sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// How messages to it are made, and what its receipts must have.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub send: As2Send,
     /// Hosts, besides that of `url`, to which it may have receipts sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipt_hosts: Vec<String>,
@@ -129,6 +139,7 @@ impl As2Target {
             folder: VPath::root(),
             require: As2Security::default(),
             url: None,
+            send: As2Send::default(),
             receipt_hosts: Vec::new(),
             user: None,
             password_sealed: None,
@@ -182,6 +193,7 @@ impl As2Target {
         if self.user.is_none() && (self.password.is_some() || self.password_sealed.is_some()) {
             return Err(flaw("user", "give the login name of the password"));
         }
+        self.check_send()?;
         self.check_agreement()
     }
 

@@ -1,0 +1,255 @@
+//! How messages are made for a partner of AS2, and what its receipts must have.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{As2Digest, As2Target, flaw};
+use crate::document::is_default;
+use crate::noun::FieldError;
+use crate::period::Period;
+
+/// How messages are made for a partner, and what its receipts must have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct As2Send {
+    /// How they are signed, with the newest valid one of `keys`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub signature: As2Signature,
+    /// The digest of the signature, and the one that receipts are asked for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub digest: As2Digest,
+    /// How that digest is written in `micalg` and where receipts are asked for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub micalg: As2Micalg,
+    /// What they are encrypted with, for the newest valid one of `certificates`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cipher: As2Cipher,
+    /// How the key of the content is encrypted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub key_transport: As2KeyTransport,
+    /// Whether and when the file is compressed (RFC 5402); it is then read twice.
+    #[serde(skip_serializing_if = "is_default")]
+    pub compression: As2Compression,
+    /// The receipt that is asked for, as the answer to the message.
+    #[serde(skip_serializing_if = "is_default")]
+    pub receipt: As2ReceiptKind,
+    /// What a receipt that says "processed" must have for the step to be done.
+    #[serde(skip_serializing_if = "is_default")]
+    pub mic: As2MicCheck,
+    /// How long nothing may move: while connecting, while the message leaves, and from its last
+    /// byte to the receipt. As text: `30s`, `10m`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timeout: As2Timeout,
+}
+
+/// How a message is signed. A key of an elliptic curve signs by ECDSA, whatever the padding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2Signature {
+    /// RSA with the padding of PKCS #1 v1.5, which every partner knows.
+    #[default]
+    Pkcs1,
+    /// RSASSA-PSS (RFC 4056).
+    Pss,
+    /// Not at all: the partner cannot know who sent it.
+    None,
+}
+
+/// How a digest is spelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2Micalg {
+    /// `sha-256`, as RFC 5751 has it.
+    #[default]
+    Dashed,
+    /// `sha256`, as RFC 3851 has it, for older partners.
+    Plain,
+}
+
+/// What content is encrypted with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2Cipher {
+    /// AES with 128 bits, CBC: what RFC 4130bis asks for.
+    #[default]
+    #[serde(rename = "aes-128-cbc")]
+    Aes128Cbc,
+    /// AES with 256 bits, CBC.
+    #[serde(rename = "aes-256-cbc")]
+    Aes256Cbc,
+    /// AES with 128 bits, GCM, as AuthEnvelopedData (RFC 5083). OpenAS2 4.9 takes such a message
+    /// for the file itself, and says "processed".
+    #[serde(rename = "aes-128-gcm")]
+    Aes128Gcm,
+    /// AES with 256 bits, GCM.
+    #[serde(rename = "aes-256-gcm")]
+    Aes256Gcm,
+    /// Three keys of DES, CBC: for partners that have nothing better.
+    TripleDesCbc,
+    /// Nothing: everybody on the way can read a message that goes by `http://`.
+    None,
+}
+
+/// How the key of the content is encrypted for the partner's key of RSA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2KeyTransport {
+    /// The padding of PKCS #1 v1.5, which every partner knows.
+    #[default]
+    Pkcs1,
+    /// OAEP with SHA-256 for label and mask.
+    Oaep,
+    /// OAEP with SHA-1 for label and mask, the default of RFC 8017, for partners that know no
+    /// other.
+    #[serde(rename = "oaep-sha-1")]
+    OaepSha1,
+}
+
+/// When the file is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2Compression {
+    /// Never.
+    #[default]
+    None,
+    /// Before it is signed.
+    BeforeSigning,
+    /// The signed message is, before it is encrypted.
+    AfterSigning,
+}
+
+/// The receipt that a partner is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2ReceiptKind {
+    /// Signed by one of its certificates.
+    #[default]
+    Signed,
+    /// Without a signature.
+    Unsigned,
+    /// None: the partner's status of HTTP is all that is known.
+    None,
+}
+
+/// What a receipt that says "processed" must have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2MicCheck {
+    /// Its MIC may be missing, or be by a digest that was not asked for: the file is then delivered
+    /// and not verified. One that differs fails the step.
+    #[default]
+    Optional,
+    /// A MIC that is that of the message.
+    Required,
+}
+
+/// How long nothing may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct As2Timeout(pub Period);
+
+impl Default for As2Timeout {
+    fn default() -> Self {
+        As2Timeout(Period::from_seconds(5 * 60))
+    }
+}
+
+impl As2Target {
+    /// What is sent can be made with the keys that are named.
+    pub(super) fn check_send(&self) -> Result<(), FieldError> {
+        let As2Send { signature, cipher, receipt, mic, timeout, .. } = self.send;
+        if self.url.is_none() {
+            let unused = self.send != As2Send::default();
+            let what = "give 'url' to send it messages";
+            return if unused { Err(flaw("send", what)) } else { Ok(()) };
+        }
+        if signature != As2Signature::None && self.keys.is_empty() {
+            let what = "name the keys that sign messages to it, or set send.signature to none";
+            return Err(flaw("keys", what));
+        }
+        if cipher != As2Cipher::None && self.certificates.is_empty() {
+            let what = "name the certificates to encrypt messages for, or set send.cipher to none";
+            return Err(flaw("certificates", what));
+        }
+        if receipt == As2ReceiptKind::Signed && self.certificates.is_empty() {
+            let what = "name the certificates that sign its receipts, or set send.receipt to \
+                        unsigned or none";
+            return Err(flaw("certificates", what));
+        }
+        if receipt == As2ReceiptKind::None && mic == As2MicCheck::Required {
+            return Err(flaw("send.mic", "only a receipt has a MIC: set send.receipt"));
+        }
+        let seconds = timeout.0.duration().as_secs();
+        if !(1..=24 * 3600).contains(&seconds) {
+            return Err(flaw("send.timeout", "from 1s to 1d"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut As2Target)) -> Option<String> {
+        let mut target = As2Target::new("GLOBEX", "ACME");
+        target.keys = vec!["ours".parse().unwrap()];
+        target.certificates = vec!["theirs".parse().unwrap()];
+        target.url = Some("https://as2.globex.example/".to_owned());
+        change(&mut target);
+        target.check().err().map(|error| error.field)
+    }
+
+    #[test]
+    fn what_is_sent_can_be_made() {
+        let field = |name: &str| Some(format!("target.as2.{name}"));
+        assert_eq!(refused(|_| {}), None);
+        assert_eq!(refused(|it| it.keys.clear()), field("keys"));
+        assert_eq!(refused(|it| it.certificates.clear()), field("certificates"));
+        let unsigned = |it: &mut As2Target| {
+            it.keys.clear();
+            it.send.signature = As2Signature::None;
+        };
+        assert_eq!(refused(unsigned), None);
+        let clear = |it: &mut As2Target| {
+            it.certificates.clear();
+            it.send.cipher = As2Cipher::None;
+        };
+        assert_eq!(refused(clear), field("certificates"), "the receipt is signed");
+        let without = |it: &mut As2Target| {
+            clear(it);
+            it.send.receipt = As2ReceiptKind::None;
+        };
+        assert_eq!(refused(without), None);
+        let verified = |it: &mut As2Target| {
+            without(it);
+            it.send.mic = As2MicCheck::Required;
+        };
+        assert_eq!(refused(verified), field("send.mic"));
+        let timeout = |seconds| As2Timeout(Period::from_seconds(seconds));
+        assert_eq!(refused(|it| it.send.timeout = timeout(0)), field("send.timeout"));
+        assert_eq!(refused(|it| it.send.timeout = timeout(86_401)), field("send.timeout"));
+        let nowhere = |it: &mut As2Target| {
+            it.url = None;
+            it.account = Some("globex".parse().unwrap());
+            it.send.signature = As2Signature::Pss;
+        };
+        assert_eq!(refused(nowhere), field("send"));
+    }
+
+    #[test]
+    fn values_have_the_names_of_the_trade() {
+        let text = r#"{"signature": "pss", "digest": "sha-512", "micalg": "plain",
+            "cipher": "triple-des-cbc", "key_transport": "oaep-sha-1",
+            "compression": "after-signing", "receipt": "unsigned", "mic": "required",
+            "timeout": "10m"}"#;
+        let send: As2Send = serde_json::from_str(text).unwrap();
+        let written = serde_json::to_value(send).unwrap();
+        assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
+        assert_eq!(serde_json::to_value(As2Send::default()).unwrap(), serde_json::json!({}));
+        for cipher in ["aes-128-cbc", "aes-256-cbc", "aes-128-gcm", "aes-256-gcm", "none"] {
+            serde_json::from_value::<As2Cipher>(cipher.into()).unwrap();
+        }
+        assert!(serde_json::from_str::<As2Send>(r#"{"cypher": "none"}"#).is_err());
+    }
+}
