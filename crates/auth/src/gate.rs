@@ -13,6 +13,7 @@ use entrepot_spawn::Spawner;
 use tokio::sync::mpsc;
 
 use crate::account_key::AccountKey;
+use crate::as2::As2Partner;
 use crate::clients;
 use crate::codes::Codes;
 use crate::credential::{Credential, Proof};
@@ -244,6 +245,18 @@ impl Gate {
         };
         let credentials = Vec::new();
         Ok(Grant { principal, proof: why.to_owned(), credentials, peer, listener: None })
+    }
+
+    /// The partner of AS2 that an endpoint of a site is; `None`: it is none.
+    ///
+    /// # Errors
+    /// The database is away, and it was not asked for before.
+    pub async fn as2_partner_at(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+    ) -> Result<Option<Arc<As2Partner>>> {
+        self.0.directory.as2_partner(site, endpoint).await
     }
 
     /// Why the policy of the listener refuses a client before it tries to log in, by its address or

@@ -2,9 +2,11 @@
 //! that the simulations of this crate run on simulated disks.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use entrepot_auth::As2Partner;
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::noun::Stored;
@@ -28,6 +30,13 @@ pub(crate) trait FileAccess: Send + Sync {
 
     /// The secret of an endpoint that steps talk to.
     async fn secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>, StepError>;
+
+    /// The partner of AS2 that an endpoint is, with the keys of both sides; `None`: it is none.
+    async fn as2_partner(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+    ) -> Result<Option<Arc<As2Partner>>, StepError>;
 
     /// The store of an endpoint.
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError>;

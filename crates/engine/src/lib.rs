@@ -19,7 +19,7 @@
 //! | what is old is exported and deleted | `retention.rs` |
 //! | files that steps make for later ones | `work.rs` |
 //! | programs | `exec.rs`, `step/exec.rs` |
-//! | other servers | `http_request.rs`, `scanners.rs`, `step/{http,webhook,mail,scan}.rs` |
+//! | other servers | `http_request.rs`, `scanners.rs`, `step/{http,webhook,mail,scan,as2}.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
 mod backoff;

@@ -61,6 +61,12 @@ pub const NOTED_BYTES: usize = 64 * 1024;
 pub const HTTP_ANSWER_BYTES: usize = 32 * 1024;
 /// Most bytes of an answer that are quoted where a server refuses.
 pub const HTTP_QUOTED_BYTES: usize = 4 * 1024;
+/// Most bytes of a receipt of AS2.
+pub const AS2_RECEIPT_BYTES: usize = 256 * 1024;
+/// Random bytes of what separates the parts of a message of AS2.
+pub const AS2_BOUNDARY_BYTES: usize = 24;
+/// Most characters of what a partner of AS2 says that are quoted.
+pub const AS2_QUOTED_CHARACTERS: usize = 300;
 /// How long a receiver of web hooks may take.
 pub const WEBHOOK_TIME: Duration = Duration::from_secs(15);
 

@@ -2,10 +2,11 @@
 //! stores of endpoints.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_auth::{AuthError, Gate};
+use entrepot_auth::{As2Partner, AuthError, Gate};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::noun::Stored;
@@ -54,6 +55,14 @@ impl FileAccess for SessionFileAccess {
             let name = &endpoint.noun.name;
             StepError::transient("EP0805", format!("the secret of endpoint '{name}': {error}"))
         })
+    }
+
+    async fn as2_partner(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+    ) -> Result<Option<Arc<As2Partner>>, StepError> {
+        self.gate.as2_partner_at(site, endpoint).await.map_err(refused)
     }
 
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {

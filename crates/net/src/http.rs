@@ -149,6 +149,16 @@ impl ClearText {
     }
 }
 
+/// How the names of fields are written. They mean the same, and old servers know one of them alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HeaderCase {
+    /// Small letters, as in `content-type`.
+    #[default]
+    Lower,
+    /// Words begin with a capital letter, as in `Content-Type`.
+    Title,
+}
+
 /// A request. `Host`, `Connection` and `Content-Length` are set when it is
 /// sent. Not `Debug`: headers and body may hold secrets.
 pub struct Request {
@@ -160,6 +170,8 @@ pub struct Request {
     pub body: Bytes,
     /// Sent instead of `body`.
     pub streamed: Option<StreamedBody>,
+    /// How the names of its fields are written.
+    pub case: HeaderCase,
     /// The addresses that may be dialled; only public ones unless it is set.
     pub dial: DialPolicy,
     /// Anywhere unless it is set: a URL of `http` is the choice of the one who wrote it.
@@ -185,6 +197,7 @@ impl Request {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             streamed: None,
+            case: HeaderCase::default(),
             dial: DialPolicy::default(),
             clear_text: ClearText::Anywhere,
             head_time: HTTP_HEAD_TIME,
@@ -343,6 +356,7 @@ where
     let body_time = request.body_time;
     let mut builder = http1::Builder::new();
     builder.max_headers(HTTP_FIELDS).max_buf_size(HTTP_HEAD_BYTES);
+    builder.title_case_headers(request.case == HeaderCase::Title);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     // How the connection ends says nothing that the response does not.
     let mut connection: Option<Connection> = Some(Box::pin(async move {

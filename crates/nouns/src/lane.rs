@@ -146,6 +146,7 @@ impl StepSpec {
             StepSpec::Http(it) => to(&it.endpoint),
             StepSpec::Webhook(it) => to(&it.endpoint),
             StepSpec::Mail(it) => to(&it.endpoint),
+            StepSpec::As2(it) => to(&it.endpoint),
             StepSpec::Fetch(it) => {
                 StepLane::In(Pool::Source, it.endpoint.as_ref().or(of_event).cloned())
             }

@@ -428,6 +428,7 @@ impl StepSpec {
             StepSpec::Approve(approve) => approve.check(),
             StepSpec::Http(http) => http.check(),
             StepSpec::Mail(mail) => mail.check(),
+            StepSpec::As2(as2) => as2.check(),
             StepSpec::Stop(StopSpec { ending: StopEnding::Failed, message })
                 if message.trim().is_empty() =>
             {

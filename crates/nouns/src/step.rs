@@ -1,5 +1,6 @@
 //! Steps of rules: what they do, and what any of them may have.
 
+mod as2;
 mod change;
 mod files;
 mod flow;
@@ -23,6 +24,7 @@ use crate::path::VPath;
 use crate::period::Period;
 use crate::retry::Retry;
 
+pub use as2::As2Spec;
 pub use change::{
     ChecksumAlgorithm, ChecksumSpec, DecryptSpec, EncryptSpec, ExtractSpec, GzipSpec, PackedFormat,
     SignSpec, TarCompression, TarSpec, VerifySpec, ZipSpec, ZstdSpec,
@@ -331,6 +333,8 @@ steps! {
     "mail" => Mail(MailSpec),
     /// Have a scanner look at the file.
     "scan" => Scan(ScanSpec),
+    /// Send the file to a partner of AS2.
+    "as2" => As2(As2Spec),
 }
 
 /// The endpoint that a step names.
@@ -415,6 +419,7 @@ impl StepSpec {
                 | StepSpec::Verify(_)
                 | StepSpec::Checksum(_)
                 | StepSpec::Scan(_)
+                | StepSpec::As2(_)
                 | StepSpec::Transcode(_)
                 | StepSpec::Split(_)
         )
@@ -495,6 +500,7 @@ impl Step {
             StepSpec::Http(it) => ("http.endpoint", &it.endpoint, EndpointUse::Web),
             StepSpec::Mail(it) => ("mail.endpoint", &it.endpoint, EndpointUse::Mail),
             StepSpec::Scan(it) => ("scan.endpoint", &it.endpoint, EndpointUse::Scanner),
+            StepSpec::As2(it) => ("as2.endpoint", &it.endpoint, EndpointUse::As2),
             StepSpec::Webhook(it) => ("webhook.endpoint", &it.endpoint, EndpointUse::Webhook),
             _ => return None,
         };

@@ -97,5 +97,5 @@ async fn write(run: &Run<'_>, input: &Input, sink: &mut dyn Sink) -> Result<(), 
         let Some(block) = run.hold.waiting(reading.next()).await?? else { break };
         run.hold.waiting(sink.write_at(offset, block)).await??;
     }
-    reading.end()
+    reading.end().map(drop)
 }

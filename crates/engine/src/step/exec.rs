@@ -45,7 +45,7 @@ pub(crate) async fn run_with(spawner: &Spawner, mut program: Program, input: &In
                 return Ok(());
             }
         }
-        reading.end()
+        reading.end().map(drop)
     };
     let mut feeding = std::pin::pin!(feeding);
     let mut running = std::pin::pin!(spawner.run(program));

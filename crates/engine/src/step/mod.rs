@@ -2,6 +2,7 @@
 //! place: its effect happens once, however often it is tried.
 
 mod approve;
+pub(crate) mod as2;
 mod call;
 mod change;
 mod checksum;
@@ -89,6 +90,7 @@ macro_rules! the_step {
             StepSpec::Mail(mail) => mail,
             StepSpec::Scan(scan) => scan,
             StepSpec::Webhook(webhook) => webhook,
+            StepSpec::As2(as2) => as2,
             StepSpec::Gzip(gzip) => gzip,
             StepSpec::Zstd(zstd) => zstd,
             StepSpec::Zip(zip) => zip,

@@ -180,10 +180,11 @@ impl Reading<'_> {
         self.digest.length()
     }
 
-    /// Confirms that what was read is the file that it has to be.
-    pub(crate) fn end(self) -> Result<(), StepError> {
-        let size = self.position();
-        self.input.check(size, &self.digest.finish())
+    /// Confirms that what was read is the file that it has to be; its digests.
+    pub(crate) fn end(self) -> Result<Digests, StepError> {
+        let (size, digests) = (self.position(), self.digest.finish());
+        self.input.check(size, &digests)?;
+        Ok(digests)
     }
 }
 

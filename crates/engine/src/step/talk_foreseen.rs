@@ -3,8 +3,11 @@
 use async_trait::async_trait;
 use entrepot_nouns::EndpointTarget;
 use entrepot_nouns::endpoint::WebhookTarget;
-use entrepot_nouns::rule::{HttpBody, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec};
+use entrepot_nouns::rule::{
+    As2Spec, HttpBody, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
+};
 
+use super::as2::As2Draft;
 use super::{StepError, webhook};
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::pattern;
@@ -59,5 +62,18 @@ impl Foresee for ScanSpec {
         foresight.endpoint(&self.endpoint).await?;
         let what = format!("has {file} scanned by '{}'", self.endpoint);
         Ok(Foreseen::open(what, "the verdict shows only then"))
+    }
+}
+
+#[async_trait]
+impl Foresee for As2Spec {
+    async fn foresee(&self, foresight: &mut Foresight<'_>) -> Result<Foreseen, StepError> {
+        let draft = As2Draft::of(self, foresight.values())
+            .map_err(|error| StepError::permanent("EP1210", error.to_string()))?;
+        foresight.input()?;
+        foresight.endpoint(&self.endpoint).await?;
+        let As2Draft { name, content_type, .. } = draft;
+        let what = format!("sends '{name}' as {content_type} to '{}'", self.endpoint);
+        Ok(Foreseen::open(what, ANSWER))
     }
 }

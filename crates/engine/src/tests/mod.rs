@@ -2,6 +2,7 @@
 
 mod again;
 mod approvals;
+mod as2;
 mod branches;
 mod calls;
 mod change;

@@ -16,15 +16,15 @@ use super::world::{SITE, World, content, name};
 
 /// A request as the server of a test got it.
 #[derive(Clone)]
-struct Got {
-    head: String,
-    body: Vec<u8>,
+pub(super) struct Got {
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
     /// The connection ended before the body did.
-    cut: bool,
+    pub(super) cut: bool,
 }
 
 impl Got {
-    fn field(&self, name: &str) -> Option<String> {
+    pub(super) fn field(&self, name: &str) -> Option<String> {
         let lines = self.head.lines().skip(1);
         let mut fields = lines.filter_map(|line| line.split_once(": "));
         fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, it)| it.to_owned())
@@ -65,7 +65,7 @@ impl Server {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Got {
+pub(super) async fn read(stream: &mut TcpStream) -> Got {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.unwrap());
@@ -93,7 +93,7 @@ async fn endpoint(world: &World, target: Json, secret: &str) {
     world.file_access.secrets.lock().insert("there".to_owned(), Secret::new(secret));
 }
 
-fn doing(steps: Json) -> Rule {
+pub(super) fn doing(steps: Json) -> Rule {
     let rule = json!({"name": "r", "when": {"event": "file.uploaded"}, "do": steps,
         "retry": {"attempts": 3, "first_delay_seconds": 1, "longest_delay_seconds": 60}});
     let rule: Rule = serde_json::from_value(rule).unwrap();
@@ -103,14 +103,14 @@ fn doing(steps: Json) -> Rule {
 }
 
 /// The job of one upload, when it has ended.
-async fn job(world: &mut World, rule: &Rule, path: &str, bytes: &[u8]) -> Job {
+pub(super) async fn job(world: &mut World, rule: &Rule, path: &str, bytes: &[u8]) -> Job {
     world.put(rule).await;
     world.start();
     let event = world.upload(path, bytes).await;
     ended(world, &event).await
 }
 
-async fn ended(world: &World, event: &entrepot_nouns::Event) -> Job {
+pub(super) async fn ended(world: &World, event: &entrepot_nouns::Event) -> Job {
     let id = world.job_of(event, "r").await;
     loop {
         let Some(job) = world.db.job(SITE, id).await.unwrap() else { continue };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use entrepot_auth::Gate;
+use entrepot_auth::{As2Partner, Directory, Gate};
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, JobClaim, LaneWant, NodeIdentity};
 use entrepot_journal::{Recorder, Scope};
@@ -48,6 +48,8 @@ pub(crate) struct SimFileAccess {
     pub(crate) targets: Arc<Mutex<HashMap<String, AnyStore>>>,
     /// Of endpoints that steps talk to.
     pub(crate) secrets: Arc<Mutex<HashMap<String, Secret>>>,
+    /// Has the partners of AS2.
+    pub(crate) directory: Directory,
 }
 
 struct SimAccountFiles(AnyStore);
@@ -89,6 +91,15 @@ impl FileAccess for SimFileAccess {
 
     async fn secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>, StepError> {
         Ok(self.secrets.lock().get(endpoint.noun.name.as_str()).cloned())
+    }
+
+    async fn as2_partner(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+    ) -> Result<Option<Arc<As2Partner>>, StepError> {
+        self.directory.refresh().await.unwrap();
+        Ok(self.directory.as2_partner(site, endpoint).await.unwrap())
     }
 
     async fn store(&self, endpoint: &Stored<Endpoint>) -> Result<AnyStore, StepError> {
@@ -307,7 +318,9 @@ impl World {
         for directory in ["in", "done"] {
             home.make_directory(&directory.parse().unwrap()).await.unwrap();
         }
-        let file_access = SimFileAccess { home, targets: Arc::default(), secrets: Arc::default() };
+        let directory = Directory::new(db.clone(), env.clone(), bed.master.clone());
+        let (targets, secrets) = (Arc::default(), Arc::default());
+        let file_access = SimFileAccess { home, targets, secrets, directory };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         let spawner = spawner();
         let (engine, files) = (None, 0);

@@ -13,8 +13,8 @@ use crate::path::VPath;
 use crate::secret::{Sealed, Secret};
 
 pub use send::{
-    As2Cipher, As2Compression, As2KeyTransport, As2MicCheck, As2Micalg, As2ReceiptKind, As2Send,
-    As2Signature, As2Timeout,
+    As2Cipher, As2Compression, As2Digest, As2KeyTransport, As2MicCheck, As2Micalg, As2ReceiptKind,
+    As2Send, As2Signature, As2Timeout,
 };
 
 /// A partner of AS2: its messages are received at `/as2` of a listener, and steps `as2` send
@@ -109,24 +109,6 @@ pub enum As2Legacy {
     Accepted,
 }
 
-/// A digest of signatures and of receipts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum As2Digest {
-    /// Broken by collisions; of old partners.
-    #[serde(rename = "sha-1")]
-    Sha1,
-    /// What RFC 4130bis asks for.
-    #[default]
-    #[serde(rename = "sha-256")]
-    Sha256,
-    /// Longer than SHA-256.
-    #[serde(rename = "sha-384")]
-    Sha384,
-    /// The longest.
-    #[serde(rename = "sha-512")]
-    Sha512,
-}
-
 impl As2Target {
     /// A partner of this name for a station of ours, with nothing agreed yet.
     pub fn new(partner: &str, station: &str) -> As2Target {
@@ -195,6 +177,37 @@ impl As2Target {
         }
         self.check_send()?;
         self.check_agreement()
+    }
+
+    /// What is sent can be made with the keys that are named.
+    fn check_send(&self) -> Result<(), FieldError> {
+        let As2Send { signature, cipher, receipt, mic, timeout, .. } = self.send;
+        if self.url.is_none() {
+            let unused = self.send != As2Send::default();
+            let what = "give 'url' to send it messages";
+            return if unused { Err(flaw("send", what)) } else { Ok(()) };
+        }
+        if signature != As2Signature::None && self.keys.is_empty() {
+            let what = "name the keys that sign messages to it, or set send.signature to none";
+            return Err(flaw("keys", what));
+        }
+        if cipher != As2Cipher::None && self.certificates.is_empty() {
+            let what = "name the certificates to encrypt messages for, or set send.cipher to none";
+            return Err(flaw("certificates", what));
+        }
+        if receipt == As2ReceiptKind::Signed && self.certificates.is_empty() {
+            let what = "name the certificates that sign its receipts, or set send.receipt to \
+                        unsigned or none";
+            return Err(flaw("certificates", what));
+        }
+        if receipt == As2ReceiptKind::None && mic == As2MicCheck::Required {
+            return Err(flaw("send.mic", "only a receipt has a MIC: set send.receipt"));
+        }
+        let seconds = timeout.0.duration().as_secs();
+        if !(1..=24 * 3600).contains(&seconds) {
+            return Err(flaw("send.timeout", "from 1s to 1d"));
+        }
+        Ok(())
     }
 
     /// What is required of messages can be had with the keys that are named.

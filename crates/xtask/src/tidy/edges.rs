@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sftp-proto",
             "ftp-proto",
             "icap-proto",
+            "as2-proto",
         ],
     ),
     ("sftp", &["nouns", "net", "ssh", "auth", "vfs", "sftp-proto"]),

@@ -3,9 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{As2Digest, As2Target, flaw};
 use crate::document::is_default;
-use crate::noun::FieldError;
 use crate::period::Period;
 
 /// How messages are made for a partner, and what its receipts must have.
@@ -53,6 +51,24 @@ pub enum As2Signature {
     Pss,
     /// Not at all: the partner cannot know who sent it.
     None,
+}
+
+/// A digest of signatures and of receipts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum As2Digest {
+    /// Broken by collisions; of old partners.
+    #[serde(rename = "sha-1")]
+    Sha1,
+    /// What RFC 4130bis asks for.
+    #[default]
+    #[serde(rename = "sha-256")]
+    Sha256,
+    /// Longer than SHA-256.
+    #[serde(rename = "sha-384")]
+    Sha384,
+    /// The longest.
+    #[serde(rename = "sha-512")]
+    Sha512,
 }
 
 /// How a digest is spelled.
@@ -109,7 +125,7 @@ pub enum As2KeyTransport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum As2Compression {
-    /// Never.
+    /// Never: most files of EDI are small, or compressed already.
     #[default]
     None,
     /// Before it is signed.
@@ -154,42 +170,10 @@ impl Default for As2Timeout {
     }
 }
 
-impl As2Target {
-    /// What is sent can be made with the keys that are named.
-    pub(super) fn check_send(&self) -> Result<(), FieldError> {
-        let As2Send { signature, cipher, receipt, mic, timeout, .. } = self.send;
-        if self.url.is_none() {
-            let unused = self.send != As2Send::default();
-            let what = "give 'url' to send it messages";
-            return if unused { Err(flaw("send", what)) } else { Ok(()) };
-        }
-        if signature != As2Signature::None && self.keys.is_empty() {
-            let what = "name the keys that sign messages to it, or set send.signature to none";
-            return Err(flaw("keys", what));
-        }
-        if cipher != As2Cipher::None && self.certificates.is_empty() {
-            let what = "name the certificates to encrypt messages for, or set send.cipher to none";
-            return Err(flaw("certificates", what));
-        }
-        if receipt == As2ReceiptKind::Signed && self.certificates.is_empty() {
-            let what = "name the certificates that sign its receipts, or set send.receipt to \
-                        unsigned or none";
-            return Err(flaw("certificates", what));
-        }
-        if receipt == As2ReceiptKind::None && mic == As2MicCheck::Required {
-            return Err(flaw("send.mic", "only a receipt has a MIC: set send.receipt"));
-        }
-        let seconds = timeout.0.duration().as_secs();
-        if !(1..=24 * 3600).contains(&seconds) {
-            return Err(flaw("send.timeout", "from 1s to 1d"));
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::As2Target;
 
     fn refused(change: impl FnOnce(&mut As2Target)) -> Option<String> {
         let mut target = As2Target::new("GLOBEX", "ACME");
