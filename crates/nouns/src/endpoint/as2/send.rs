@@ -66,7 +66,7 @@ pub enum As2Digest {
     /// Longer than SHA-256.
     #[serde(rename = "sha-384")]
     Sha384,
-    /// The longest.
+    /// Longer still; as fast as SHA-384.
     #[serde(rename = "sha-512")]
     Sha512,
 }
