@@ -48,6 +48,8 @@ struct Check<'a> {
     parts: BTreeMap<String, Vec<u8>>,
     /// Web hooks that should have come, by the path of the file.
     told: BTreeMap<String, usize>,
+    /// Messages of AS2 that should have come.
+    messages: usize,
     asks: usize,
 }
 
@@ -70,6 +72,7 @@ impl Site {
             home: BTreeMap::new(),
             parts: BTreeMap::new(),
             told: BTreeMap::new(),
+            messages: 0,
             asks: 0,
         };
         check.arrivals();
@@ -162,6 +165,10 @@ impl<'a> Check<'a> {
             match leaves {
                 Leaves::Ran(times) => self.ran(of, *times),
                 Leaves::Asked(times) => self.asked(&format!("/{}", of.label('/')), *times),
+                Leaves::Sent => {
+                    self.asked(&format!("/{}", of.label('/')), Times::Keyed);
+                    self.messages += 1;
+                }
                 // Nothing behind the step that asks was done.
                 _ if asks => {}
                 leaves => self.leaves(job, of, *leaves)?,
@@ -300,11 +307,12 @@ impl<'a> Check<'a> {
                 self.problem(format!("{what} has {count} events"));
             }
         }
-        let wanted: usize = self.there.values().map(BTreeMap::len).sum();
+        let files: usize = self.there.values().map(BTreeMap::len).sum();
+        let wanted = files + self.messages;
         if found.delivered.len() != wanted {
             let told = found.delivered.len();
             self.problem(format!(
-                "{told} deliveries were told, and {wanted} files should be there"
+                "{told} deliveries were told, and {wanted} files should be there or sent"
             ));
         }
     }

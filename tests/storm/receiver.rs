@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 #[derive(Clone, Debug)]
 pub(super) struct Got {
     pub(super) path: String,
-    /// Its `Idempotency-Key`, or its `webhook-id`.
+    /// Its `Idempotency-Key`, its `webhook-id`, or its Message-ID: then its subject is the path.
     pub(super) key: String,
     pub(super) body: Vec<u8>,
 }
@@ -63,7 +63,9 @@ fn serve(mut stream: TcpStream, all: &Mutex<Vec<Got>>) -> Result<()> {
     let mut body = vec![0; field("content-length").map_or(Ok(0), |it| it.parse())?];
     stream.read_exact(&mut body)?;
     let path = head.split(' ').nth(1).context("a path")?.to_owned();
-    let key = field("idempotency-key").or_else(|| field("webhook-id")).context("a key")?;
+    let path = field("subject").unwrap_or(path);
+    let key = field("idempotency-key").or_else(|| field("webhook-id"));
+    let key = key.or_else(|| field("message-id")).context("a key")?;
     let (is_flaky, got) = (path.starts_with("/flaky-"), Got { path, key, body });
     let is_new = {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);

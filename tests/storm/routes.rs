@@ -52,6 +52,8 @@ pub(super) enum Leaves {
     Ran(Times),
     /// A server was asked.
     Asked(Times),
+    /// A partner of AS2 got a message, maybe again under the same id.
+    Sent,
     /// A receiver of web hooks got a message.
     Told,
     /// Somebody got a message.
@@ -234,6 +236,7 @@ pub(super) const SHAPES: &[Shape] = &[
         ],
         &[AT, Leaves::Ran(Times::AtLeastOnce)],
     ),
+    shape("as2", &["as2: {endpoint: edi, subject: '/ROUTE/{name}'}", TO], &[AT, Leaves::Sent]),
     shape("ask", &[ASK, TO], &[AT, Leaves::Asked(Times::Keyed)]),
     shape(
         "ask-or-skip",

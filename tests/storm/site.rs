@@ -154,6 +154,9 @@ impl Site {
                  allow_private: true}}}}}}\n---\n\
                  endpoint: {{name: shop, target: {{webhook: {{allow_private: true, \
                  url: 'http://127.0.0.1:{port}/hook', secret_key: {SECRET}}}}}}}\n---\n\
+                 endpoint: {{name: edi, target: {{as2: {{partner: P, station: S, \
+                 allow_private: true, url: 'http://127.0.0.1:{port}/as2', \
+                 send: {{signature: none, cipher: none, receipt: none}}}}}}}}\n---\n\
                  endpoint: {{name: av, target: {{scanner: {{url: 'clamd:{}', \
                  allow_private: true}}}}}}\n---\n\
                  endpoint:\n  name: post\n  target:\n    mail:\n      host: localhost\n      \

@@ -1,0 +1,169 @@
+//! Two partners of AS2 on one node: what one uploads is sent, received, and acknowledged.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use entrepot_testkit::clients::{Login, local_file, noise, text};
+use entrepot_testkit::server::{Node, run};
+use serde_json::{Value, json};
+
+use crate::hooks::apply;
+use crate::program;
+
+/// Two accounts that are stations and partners of each other.
+struct Pair {
+    node: Node,
+    acme: Login,
+}
+
+/// A certificate and its key, made by nothing of ours, as a key of AS2; of ours with both halves.
+fn key(node: &Node, name: &str) -> Result<(Value, Value)> {
+    let (private, public) = (node.scratch().join("as2.key"), node.scratch().join("as2.pem"));
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]);
+    run(openssl.arg("-keyout").arg(&private).arg("-out").arg(&public))?;
+    let certificate = std::fs::read_to_string(&public)?;
+    let theirs = json!({"key": {"name": format!("{name}-public"), "type": "as2",
+        "public": certificate}});
+    let mut ours = json!({"key": {"name": name, "type": "as2", "public": certificate}});
+    ours["key"]["private"] = std::fs::read_to_string(&private)?.into();
+    Ok((ours, theirs))
+}
+
+impl Pair {
+    /// Messages of ACME to GLOBEX go to this path of the node, in the form that `send` says.
+    fn start(send: &Value, path: &str) -> Result<Pair> {
+        let mut node = Node::new(program(), None)?;
+        let acme = Login::create(&node, "acme")?;
+        Login::create(&node, "globex")?;
+        let plain = ["protocol=http", "address=127.0.0.1:0", r#"http={"serve":["as2"]}"#];
+        node.cli(&[&["listener", "create", "as2"], &plain[..]].concat())?;
+        node.start()?;
+        let url = format!("http://127.0.0.1:{}{path}", node.port_of("as2")?);
+        let mut documents = Vec::new();
+        for name in ["acme", "globex"] {
+            let (ours, theirs) = key(&node, &format!("{name}-as2"))?;
+            documents.extend([ours, theirs]);
+        }
+        documents.push(json!({"endpoint": {"name": "to-globex", "target": {"as2": {
+            "partner": "Globex Corp", "station": "ACME", "keys": ["acme-as2"],
+            "certificates": ["globex-as2-public"], "url": url, "allow_private": true,
+            "send": send}}}}));
+        documents.push(json!({"endpoint": {"name": "from-acme", "target": {"as2": {
+            "partner": "ACME", "station": "Globex Corp", "keys": ["globex-as2"],
+            "certificates": ["acme-as2-public"], "account": "globex"}}}}));
+        let steps = json!([{"name": "send", "as2": {"endpoint": "to-globex"}}]);
+        documents.push(json!({"rule": {"name": "edi", "when": {"event": "file.uploaded"},
+            "if": "event.account == 'acme'", "do": steps,
+            "retry": {"attempts": 20, "first_delay_seconds": 1, "longest_delay_seconds": 1}}}));
+        let documents: Vec<String> = documents.iter().map(Value::to_string).collect();
+        apply(&node, &documents.join("\n---\n"))?;
+        Ok(Pair { node, acme })
+    }
+
+    /// The job of an upload, when it has ended.
+    fn upload(&self, name: &str, content: &[u8]) -> Result<Value> {
+        let local = local_file(&self.node, name, content)?;
+        self.acme.sftp_batch(&self.node, &format!("put {} {name}\n", text(&local)?))?;
+        self.ended(name)
+    }
+
+    /// Starts anew; the partner's server has another port then.
+    fn start_again(&mut self) -> Result<()> {
+        self.node.start()?;
+        let port = self.node.port_of("as2")?;
+        let url = format!("target.as2.url=http://127.0.0.1:{port}/as2");
+        self.node.cli(&["endpoint", "change", "to-globex", &url])?;
+        Ok(())
+    }
+
+    fn ended(&self, name: &str) -> Result<Value> {
+        self.node.until("the job to end", || {
+            let jobs = self.node.json(&["job", "list"])?;
+            let jobs = jobs.as_array().context("a list")?.iter();
+            let mut ended = jobs.filter(|job| {
+                job["event"]["path"] == format!("/{name}")
+                    && (job["state"] == "done" || job["state"] == "failed")
+            });
+            Ok(ended.next().cloned())
+        })
+    }
+
+    fn received(&self, name: &str) -> PathBuf {
+        self.node.files().join("globex").join(name)
+    }
+}
+
+#[test]
+fn what_one_partner_uploads_arrives_at_the_other_and_both_know_it() -> Result<()> {
+    let mut pair = Pair::start(&json!({"mic": "required"}), "/as2")?;
+    let files = [
+        ("order 7.x12", noise(71, 3_000_000)),
+        ("empty.txt", Vec::new()),
+        ("gr\u{fc}n.bin", noise(72, 100)),
+    ];
+    for (name, content) in &files {
+        let job = pair.upload(name, content)?;
+        ensure!(job["state"] == "done", "{name}: {job}");
+        ensure!(std::fs::read(pair.received(name))? == *content, "{name} is another file");
+    }
+    let sent = pair.node.events("file.delivered")?;
+    let uploaded = pair.node.events("file.uploaded")?;
+    let arrived: Vec<&Value> = uploaded.iter().filter(|event| !event["as2"].is_null()).collect();
+    assert_eq!((sent.len(), arrived.len()), (files.len(), files.len()));
+    for event in &sent {
+        let (here, of) = (&event["as2"], &event["as2"]["message_id"]);
+        let there = arrived.iter().find(|other| other["as2"]["message_id"] == *of);
+        let there = &there.context("it did not arrive")?["as2"];
+        assert_eq!(here["mic"], there["mic"]);
+        assert_eq!(here["signed_by"], there["signed_by"]);
+        assert_eq!(here["receipt"]["body"], there["receipt"]["body"]);
+        ensure!(here["receipt"]["body"].is_string(), "no receipt is kept: {event}");
+        assert_eq!((&here["cipher"], &here["to"]), (&json!("aes-128-cbc"), &json!("Globex Corp")));
+    }
+    pair.node.stop()
+}
+
+#[test]
+fn a_message_that_the_partner_does_not_take_fails_the_job_with_its_reason() -> Result<()> {
+    let weak = json!({"cipher": "triple-des-cbc", "compression": "before-signing"});
+    let mut pair = Pair::start(&weak, "/as2")?;
+    let job = pair.upload("a.edi", b"UNB")?;
+    let error = job["error"].as_str().unwrap_or_default();
+    ensure!(error.starts_with("EP1212: ") && error.contains("insufficient"), "{job}");
+    ensure!(!pair.received("a.edi").exists(), "it was kept");
+    pair.node.stop()?;
+    let mut pair = Pair::start(&json!({}), "/elsewhere")?;
+    let job = pair.upload("a.edi", b"UNB")?;
+    ensure!(job["error"].as_str().is_some_and(|why| why.starts_with("EP0891: ")), "{job}");
+    pair.node.stop()
+}
+
+#[test]
+fn a_node_that_dies_with_the_receipt_in_its_hands_makes_no_second_file() -> Result<()> {
+    let mut pair = Pair::start(&json!({}), "/as2")?;
+    for step in ["as2.answered", "as2.recorded"] {
+        pair.node.stop()?;
+        pair.node.set("ENTREPOT_CRASH_AT", &format!("{step}:1"));
+        pair.start_again()?;
+        let local = local_file(&pair.node, step, step.as_bytes())?;
+        // Its client may see the node die.
+        let put = format!("put {} {step}\n", text(&local)?);
+        drop(pair.acme.sftp_batch(&pair.node, &put));
+        let status = pair.node.wait()?;
+        ensure!(!status.success(), "the node did not die at {step}");
+        pair.node.unset();
+        pair.start_again()?;
+        let job = pair.ended(step)?;
+        ensure!(job["state"] == "done", "{job}");
+    }
+    let folder = std::fs::read_dir(pair.received(""))?;
+    let names = folder.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.collect::<Result<_>>()?;
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    assert_eq!(names, ["as2.answered", "as2.recorded"]);
+    assert_eq!(pair.node.events("file.delivered")?.len(), 2);
+    pair.node.stop()
+}
