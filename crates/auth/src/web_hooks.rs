@@ -13,7 +13,6 @@ use crate::minute_rates::Rates;
 
 /// What a node remembers of web hooks.
 pub(crate) struct Hooks {
-    /// By rule.
     rates: Rates,
     seen: Mutex<Seen>,
 }

@@ -65,9 +65,9 @@ pub(crate) const FORGET_CLAIMS: Sql = FORGET_NODE;
 pub struct As2MessageKey {
     /// The site that received it.
     pub site: SiteId,
-    /// `AS2-From`.
+    /// `AS2-From` of the message.
     pub sender: String,
-    /// `AS2-To`.
+    /// `AS2-To` of the message.
     pub receiver: String,
     /// `Message-ID`, as it came.
     pub message_id: String,
@@ -93,7 +93,7 @@ impl As2MessageKey {
 /// Who publishes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct As2Publisher {
-    /// The node.
+    /// Which node it is.
     pub node: NodeId,
     /// One start of its process.
     pub start: Uuid,

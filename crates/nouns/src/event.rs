@@ -46,8 +46,8 @@ pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
 pub use job::StoppedFact;
 pub use node::{
-    CertificateFailure, ExpiringFact, JournalFact, ProgramFact, RemovedFact, RenewedFact,
-    RotationFact,
+    CertificateFailure, ExpiringFact, JournalFact, LimitedFact, ProgramFact, RemovedFact,
+    RenewedFact, RotationFact,
 };
 pub use pruned::PrunedFact;
 pub use quota::QuotaFact;
@@ -111,8 +111,8 @@ facts! {
         #[serde(flatten)]
         certificate: RenewedFact,
     }
-    /// The certificate of a key for TLS or for AS2 ends soon, or has ended: told once for each of 60, 30, 7, 1
-    /// and 0 days.
+    /// The certificate of a key for TLS or AS2 ends soon, or has ended: told once for each of 60,
+    /// 30, 7, 1 and 0 days.
     "certificate.expiring" CertificateExpiring {
         /// Which key, and when.
         #[serde(flatten)]
@@ -185,12 +185,9 @@ facts! {
     }
     /// How fast everything together on a node may go was changed by hand.
     "node.limited" NodeLimited {
-        /// Bytes a second from peers to us, from now on; none: no limit.
-        upload: Option<u64>,
-        /// Bytes a second from us to peers.
-        download: Option<u64>,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// How fast, and who said so.
+        #[serde(flatten)]
+        rates: LimitedFact,
     }
     /// The journal of the node is not what its signed head or the database says that it was:
     /// records were changed, cut or replaced while the node was down.

@@ -15,13 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use entrepot_db::{As2Claim, As2MessageKey, As2Publisher, Db};
 use entrepot_journal::Recorder;
 use entrepot_nouns::event::As2Message;
-use entrepot_nouns::{EventId, TransferId, crash};
+use entrepot_nouns::{EventId, TransferId};
 use parking_lot::Mutex;
 
 use crate::book::Book;
 use crate::error::{Result, VfsError};
 use crate::limits;
-use crate::upload::Upload;
 use crate::uploaded::Uploaded;
 
 /// What became of a message that was whole and right.
@@ -68,13 +67,14 @@ pub(crate) struct As2Claims {
 }
 
 /// A message whose id is ours.
-struct Claimed<'a> {
+pub(crate) struct Claimed<'a> {
     claims: &'a As2Claims,
     key: As2MessageKey,
 }
 
-enum ClaimResult<'a> {
+pub(crate) enum ClaimResult<'a> {
     Ours(Claimed<'a>),
+    /// It was received before, or is had by another one.
     Not(As2Arrival),
 }
 
@@ -96,7 +96,8 @@ impl As2Claims {
             self.recovered_up_to.compare_exchange(0, appended, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    async fn claim(&self, key: As2MessageKey) -> Result<ClaimResult<'_>> {
+    /// Claims a message, before it is published.
+    pub(crate) async fn claim(&self, key: As2MessageKey) -> Result<ClaimResult<'_>> {
         let before = {
             let mut state = self.state.lock();
             match state.known.get(&key) {
@@ -216,7 +217,7 @@ impl Claimed<'_> {
     }
 
     /// It is published.
-    fn published(self, message: As2Message) {
+    pub(crate) fn published(self, message: As2Message) {
         let mut state = self.claims.state.lock();
         state.known.insert(self.key.clone(), Known::Published(Arc::new(message)));
         state.published.push_back(self.key);
@@ -229,52 +230,11 @@ impl Claimed<'_> {
     }
 
     /// It failed: nothing was published, unless an intent of the transfer is still open.
-    async fn failed(self, transfer: TransferId) {
+    pub(crate) async fn failed(self, transfer: TransferId) {
         if self.claims.book.is_undecided(transfer) {
             self.claims.state.lock().known.insert(self.key.clone(), Known::Undecided);
         } else {
             self.give_back().await;
         }
-    }
-}
-
-impl Upload {
-    /// Publishes the file as the message of AS2 that brought it, unless that was received before.
-    /// When this returns, file, record and receipt are on stable storage.
-    ///
-    /// # Errors
-    /// As [`Upload::finish`]; or the database is away, which alone knows what other nodes have
-    /// received. The message may be sent again.
-    pub async fn finish_as2(mut self, message: As2Message) -> Result<As2Arrival> {
-        crate::unbroken::unbroken(async move {
-            let service = self.service();
-            let key = As2MessageKey::of(self.site(), &message);
-            let claimed = match service.0.as2.claim(key).await {
-                Ok(ClaimResult::Ours(claimed)) => claimed,
-                Ok(ClaimResult::Not(arrival)) => {
-                    self.abort().await;
-                    return Ok(arrival);
-                }
-                Err(error) => {
-                    self.abort().await;
-                    return Err(error);
-                }
-            };
-            crash::point("as2.claimed");
-            let transfer = self.transfer();
-            self.brought_by(message.clone());
-            match self.finish().await {
-                Ok(uploaded) => {
-                    crash::point("as2.published");
-                    claimed.published(message);
-                    Ok(As2Arrival::Published(uploaded))
-                }
-                Err(error) => {
-                    claimed.failed(transfer).await;
-                    Err(error)
-                }
-            }
-        })
-        .await
     }
 }

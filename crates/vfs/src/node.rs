@@ -2,6 +2,7 @@
 //! fast everything together may go, and its end. Each order is in the audit log.
 
 use entrepot_journal::Scope;
+use entrepot_nouns::event::LimitedFact;
 use entrepot_nouns::{AdminRight, Fact, PerDirection, SiteId};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +36,8 @@ impl Service {
     fn limit(&self, rates: Option<PerDirection>, by: &str, scope: &Scope) -> Result<PerDirection> {
         let before = self.0.directory.order_node_rates(rates);
         let PerDirection { upload, download } = self.0.directory.node_rates();
-        let fact = Fact::NodeLimited { upload, download, by: by.to_owned() };
+        let rates = LimitedFact { upload, download, by: by.to_owned() };
+        let fact = Fact::NodeLimited { rates };
         if let Err(error) = self.0.recorder.record(scope, fact) {
             self.0.directory.order_node_rates(before);
             return Err(error.into());

@@ -1,5 +1,6 @@
 //! One file on its way in: hidden until it is whole.
 
+mod as2;
 mod copy;
 mod create;
 mod layout;
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::event::As2Message;
-use entrepot_nouns::{Rights, SiteId, Timestamp, TransferId, VPath, crash};
+use entrepot_nouns::{Rights, Timestamp, TransferId, VPath, crash};
 use entrepot_storage::budget::Permit;
 use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
@@ -28,7 +29,6 @@ use crate::limits;
 use crate::notes::Partial;
 use crate::place::{Last, MountedPath};
 use crate::quota::Reservation;
-use crate::service::Service;
 use crate::vfs::{Attributes, Vfs};
 use create::ExpectedSize;
 use layout::Layout;
@@ -190,21 +190,6 @@ impl Upload {
     /// all of them were checked.
     pub fn keep_nothing(&mut self) {
         self.cut_bytes = CutBytes::Dropped;
-    }
-
-    /// Its events tell of the message that brings it.
-    pub(crate) fn brought_by(&mut self, message: As2Message) {
-        self.as2 = Some(Box::new(message));
-    }
-
-    /// The data plane that it belongs to.
-    pub(crate) fn service(&self) -> Service {
-        self.vfs.0.service.clone()
-    }
-
-    /// The site of its account.
-    pub(crate) fn site(&self) -> SiteId {
-        self.vfs.0.scope.site
     }
 
     /// The transfer that events of this upload name.

@@ -1,6 +1,7 @@
-//! `POST /as2`: messages of partners (RFC 4130). No account signs in here: AS2 names choose what was
-//! agreed with the partner, and the message proves itself by its signature. Nothing of it is visible
-//! before all of it was checked, and the receipt says no more than what is on stable storage.
+//! `POST /as2`: messages of partners (RFC 4130). No account signs in here: AS2 names choose what
+//! was agreed with the partner, and the message proves itself by its signature. Nothing of it is
+//! visible before all of it was checked, and the receipt says no more than what is on stable
+//! storage.
 
 mod incoming;
 mod payload_file;

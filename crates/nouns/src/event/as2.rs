@@ -11,9 +11,9 @@ use crate::name::Name;
 pub struct As2Message {
     /// The endpoint of the partner.
     pub partner: Name,
-    /// Its AS2 name.
+    /// The AS2 name of who sent it.
     pub from: String,
-    /// Ours.
+    /// The AS2 name of who received it.
     pub to: String,
     /// The Message-ID as it came.
     pub message_id: String,

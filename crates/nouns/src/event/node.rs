@@ -106,3 +106,14 @@ pub struct JournalFact {
     /// Most bytes that may wait for it.
     pub limit_bytes: u64,
 }
+
+/// How fast everything together on a node may go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitedFact {
+    /// Bytes a second from peers to us, from now on; none: no limit.
+    pub upload: Option<u64>,
+    /// Bytes a second from us to peers.
+    pub download: Option<u64>,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+}

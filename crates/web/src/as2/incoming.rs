@@ -55,7 +55,7 @@ impl Incoming {
         let message_id = self.names.message_id.as_deref().unwrap_or_default();
         let folder = &self.partner.target.folder;
         let mut file = PayloadFile::new(signed_in.vfs(), folder, message_id);
-        match self.unwrap(&mut body, &mut file, now).await {
+        match self.unpack(&mut body, &mut file, now).await {
             Ok(Ok(received)) => self.publish(file, received, now).await,
             Ok(Err(disposition)) => {
                 file.drop_all().await;
@@ -108,7 +108,7 @@ impl Incoming {
     }
 
     /// Feeds the body through all layers, the payload into its file.
-    async fn unwrap(
+    async fn unpack(
         &self,
         body: &mut UploadBody,
         file: &mut PayloadFile<'_>,
