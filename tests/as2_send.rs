@@ -65,7 +65,7 @@ impl Pair {
     /// The job of an upload, when it has ended.
     fn upload(&self, name: &str, content: &[u8]) -> Result<Value> {
         let local = local_file(&self.node, name, content)?;
-        self.acme.sftp_batch(&self.node, &format!("put {} {name}\n", text(&local)?))?;
+        self.acme.sftp_batch(&self.node, &format!("put \"{}\" \"{name}\"\n", text(&local)?))?;
         self.ended(name)
     }
 

@@ -112,6 +112,8 @@ async fn a_branch_without_attempts_left_fails_the_others_with_it() {
     let job = ended(&world, &event).await;
     assert_eq!(job.state, JobState::Failed);
     assert!(job.error.unwrap().contains("'a'"));
-    // Also where the other branch had failed first, and may pass yet.
-    assert_eq!((tried(&a), tried(&b)), (2, 2));
+    // Also where the other branch had failed first, and may pass yet: its second attempt has begun
+    // by then, or not.
+    assert_eq!(tried(&a), 2);
+    assert!((1..=2).contains(&tried(&b)), "{}", tried(&b));
 }
