@@ -269,14 +269,17 @@ impl<'a> Relations<'a> {
     }
 
     fn of_as2_partner(&self, name: &Name, partner: &As2Target) -> Option<(String, String)> {
-        for (field, names) in [("keys", &partner.keys), ("certificates", &partner.certificates)] {
+        for (field, half, names) in [
+            ("keys", KeyHalf::Private, &partner.keys),
+            ("certificates", KeyHalf::Public, &partner.certificates),
+        ] {
             for (at, name) in names.iter().enumerate() {
                 let field = format!("target.as2.{field}[{at}]");
                 let key = self.key(name)?;
                 if key.key_type != KeyType::As2 {
                     return Some((field, format!("key '{name}' is not of type as2")));
                 }
-                if names == &partner.keys && key.private_sealed.is_none() {
+                if half == KeyHalf::Private && key.private_sealed.is_none() {
                     return Some((field, format!("key '{name}' has no private half here")));
                 }
             }

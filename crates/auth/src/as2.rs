@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use entrepot_crypto::x509::pem_blocks;
-use entrepot_crypto::{Certificate, MasterKey, PrivateKey, SealingContext};
+use entrepot_crypto::{Certificate, DigestAlgorithm, MasterKey, PrivateKey, SealingContext};
 use entrepot_db::Db;
-use entrepot_nouns::endpoint::{As2Target, EndpointTarget};
+use entrepot_nouns::endpoint::{As2Digest, As2Target, EndpointTarget};
 use entrepot_nouns::{Endpoint, Key, KeyType, Name, SiteId, Timestamp};
 use uuid::Uuid;
 
@@ -159,6 +159,16 @@ fn opened(master: &MasterKey, site: &Name, key: &Key) -> Option<DatedKey> {
     };
     let (not_before, not_after) = (key.not_before, key.not_after);
     Some(DatedKey { name: key.name.clone(), certificate, private, not_before, not_after })
+}
+
+/// A digest of a document, as it is computed.
+pub fn digest(digest: As2Digest) -> DigestAlgorithm {
+    match digest {
+        As2Digest::Sha1 => DigestAlgorithm::Sha1,
+        As2Digest::Sha256 => DigestAlgorithm::Sha256,
+        As2Digest::Sha384 => DigestAlgorithm::Sha384,
+        As2Digest::Sha512 => DigestAlgorithm::Sha512,
+    }
 }
 
 /// The one certificate of a text of PEM.

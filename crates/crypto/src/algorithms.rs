@@ -50,6 +50,19 @@ pub enum ContentCipher {
 }
 
 impl ContentCipher {
+    /// Its name in documents and events, such as `aes-128-cbc`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ContentCipher::Aes128Cbc => "aes-128-cbc",
+            ContentCipher::Aes192Cbc => "aes-192-cbc",
+            ContentCipher::Aes256Cbc => "aes-256-cbc",
+            ContentCipher::Aes128Gcm => "aes-128-gcm",
+            ContentCipher::Aes192Gcm => "aes-192-gcm",
+            ContentCipher::Aes256Gcm => "aes-256-gcm",
+            ContentCipher::TripleDesCbc => "triple-des-cbc",
+        }
+    }
+
     /// Bytes of its key.
     pub fn key_bytes(self) -> usize {
         match self {

@@ -42,7 +42,7 @@ enum Known {
     /// Nobody knows whether it was published: a later start of the program does.
     Undecided,
     /// It is published, and may not be among the events yet.
-    Published(Arc<As2Message>),
+    Published(Box<As2Message>),
     /// Nothing was published, and the claim could not be given back.
     Kept,
 }
@@ -103,8 +103,8 @@ impl As2Claims {
             match state.known.get(&key) {
                 Some(Known::Publishing) => return Ok(ClaimResult::Not(As2Arrival::Underway)),
                 Some(Known::Published(message)) => {
-                    let message = Box::new(message.as_ref().clone());
-                    return Ok(ClaimResult::Not(As2Arrival::Before(Some(message))));
+                    let message = Some(message.clone());
+                    return Ok(ClaimResult::Not(As2Arrival::Before(message)));
                 }
                 Some(Known::Kept | Known::Undecided) | None => {}
             }
@@ -124,7 +124,7 @@ impl As2Claims {
                 tracing::warn!(code = error.code(), %error, "a message cannot be claimed");
                 // The answer may have been lost.
                 claimed.give_back().await;
-                return Err(VfsError::busy("the database that knows all messages is away"));
+                return Err(database_away());
             }
         };
         let mut state = self.state.lock();
@@ -140,7 +140,7 @@ impl As2Claims {
     async fn known_event(&self, event: EventId) -> Result<As2Arrival> {
         let row = self.db.event(event).await.map_err(|error| {
             tracing::warn!(code = error.code(), %error, "a receipt cannot be read");
-            VfsError::busy("the database that knows all messages is away")
+            database_away()
         })?;
         let file = row.as_ref().and_then(|row| row.event.fact.file());
         Ok(As2Arrival::Before(file.and_then(|file| file.as2.clone())))
@@ -219,7 +219,7 @@ impl Claimed<'_> {
     /// It is published.
     pub(crate) fn published(self, message: As2Message) {
         let mut state = self.claims.state.lock();
-        state.known.insert(self.key.clone(), Known::Published(Arc::new(message)));
+        state.known.insert(self.key.clone(), Known::Published(Box::new(message)));
         state.published.push_back(self.key);
         while state.published.len() > limits::AS2_PUBLISHED {
             // The database has it, or says that it is claimed.
@@ -237,4 +237,8 @@ impl Claimed<'_> {
             self.give_back().await;
         }
     }
+}
+
+fn database_away() -> VfsError {
+    VfsError::busy("the database that knows all messages is away")
 }

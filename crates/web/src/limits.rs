@@ -134,7 +134,7 @@ pub const STREAM_SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// Bytes of the body in which a browser sends the password of a link.
 pub const LINK_PASSWORD_BYTES: usize = 4 * 1024;
 /// Names that are tried for an uploaded file until one is free.
-pub const LINK_FREE_NAMES: u32 = 1_000;
+pub const FREE_NAMES: u32 = 1_000;
 /// A download of a link may be resumed for so long without being counted again.
 pub const LINK_RESUME_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Downloads of links that may be resumed; of more, those that were begun first are counted again.
@@ -155,8 +155,6 @@ pub const AS2_PAYLOAD_BYTES: u64 = 1 << 40;
 pub const AS2_INFLATE_RATIO: u64 = 100;
 /// Bytes of a message of AS2 that are unwrapped at a time.
 pub const AS2_PIECE_BYTES: usize = 64 * 1024;
-/// Names that are tried for the file of a message of AS2.
-pub const AS2_FREE_NAMES: u32 = 1_000;
 /// Random bytes of a boundary.
 pub const AS2_BOUNDARY_BYTES: usize = 16;
 /// Characters that an event keeps of the subject and of the media type of a message of AS2.

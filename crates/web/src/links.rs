@@ -18,8 +18,6 @@ mod password;
 mod upload;
 mod visit;
 
-pub(crate) use upload::numbered;
-
 use axum::body::Body;
 use axum::extract::{Query, Request};
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY};

@@ -18,7 +18,7 @@ use entrepot_as2_proto::{MicalgStyle, SendRandom, SentMic};
 use entrepot_auth::As2Partner;
 use entrepot_crypto::cipher::ContentSecrets;
 use entrepot_net::http::{HttpError, Response, streamed};
-use entrepot_nouns::endpoint::{As2Cipher, As2Compression, As2Send};
+use entrepot_nouns::endpoint::{As2Compression, As2Send};
 use entrepot_nouns::event::{As2Message, As2Receipt, FileFact};
 use entrepot_nouns::rule::As2Spec;
 use entrepot_nouns::transfer::hex;
@@ -257,7 +257,7 @@ impl Sending {
             content_type: self.draft.content_type.clone(),
             mic: delivered.verified.then_some(delivered.mic),
             signed_by: signed_by.map(|certificate| hex(&certificate.fingerprint())),
-            cipher: cipher_name(send.cipher).map(str::to_owned),
+            cipher: draft::cipher(send.cipher).map(|cipher| cipher.name().to_owned()),
             compressed: send.compression != As2Compression::None,
             receipt: delivered.receipt.map(Box::new),
         };
@@ -285,18 +285,6 @@ impl Sending {
         Meters::add(&run.shared.meters.delivery_bytes, delivered.size);
         crash::point("as2.recorded");
         run.reached(Pause::Recorded)
-    }
-}
-
-/// As received messages have it.
-fn cipher_name(cipher: As2Cipher) -> Option<&'static str> {
-    match cipher {
-        As2Cipher::Aes128Cbc => Some("aes-128-cbc"),
-        As2Cipher::Aes256Cbc => Some("aes-256-cbc"),
-        As2Cipher::Aes128Gcm => Some("aes-128-gcm"),
-        As2Cipher::Aes256Gcm => Some("aes-256-gcm"),
-        As2Cipher::TripleDesCbc => Some("triple-des-cbc"),
-        As2Cipher::None => None,
     }
 }
 

@@ -8,11 +8,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use entrepot_as2_proto::{
-    As2Headers, ContentCipher, DigestAlgorithm, Disposition, Headers, LeastSecurity, Legacy,
+    As2Headers, DigestAlgorithm, Disposition, Headers, LeastSecurity, Legacy, Mic, MicalgStyle,
     OwnKey, Protection, ReceiveOptions, Received, Receiver, is_message_id,
 };
-use entrepot_auth::{As2OwnKey, As2Partner, AuthError};
-use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection, As2Security};
+use entrepot_auth::{As2OwnKey, As2Partner, AuthError, as2};
+use entrepot_nouns::endpoint::{As2Legacy, As2Protection, As2Security};
 use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal};
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Secret, Timestamp};
@@ -20,7 +20,7 @@ use entrepot_vfs::{As2Arrival, Session, VfsError};
 use zeroize::Zeroizing;
 
 use super::payload_file::PayloadFile;
-use super::receipts::{Receipts, answer};
+use super::receipts::{Receipts, answer, asked_digest};
 use crate::context::RequestContext;
 use crate::limits::{
     AS2_INFLATE_RATIO, AS2_PAYLOAD_BYTES, AS2_PIECE_BYTES, AS2_SUBJECT_CHARACTERS,
@@ -145,9 +145,7 @@ impl Incoming {
 
     /// The digest of the message integrity check where no signature says which.
     fn asked_digest(&self) -> DigestAlgorithm {
-        let options = self.names.receipt.as_ref().map(|request| &request.options);
-        let asked = options.and_then(|options| options.digests.first().copied());
-        asked.unwrap_or(DigestAlgorithm::Sha256)
+        asked_digest(&self.names).unwrap_or(DigestAlgorithm::Sha256)
     }
 
     fn receipts(&self, now: Timestamp) -> Receipts<'_> {
@@ -164,7 +162,7 @@ impl Incoming {
     ) -> Result<Response, Problem> {
         let mic = received.mic(self.asked_digest());
         let receipt = self.receipts(now).make(Disposition::Processed, mic.as_ref());
-        let message = self.message(&received, receipt.clone());
+        let message = self.message(&received, mic.as_ref(), receipt.clone());
         let arrival = file.finish(&received.payload, message).await;
         let receipt = match arrival.map_err(not_stored)? {
             As2Arrival::Published(_) => receipt,
@@ -184,8 +182,12 @@ impl Incoming {
         }
     }
 
-    fn message(&self, received: &Received, receipt: Option<As2Receipt>) -> As2Message {
-        let mic = received.mic(self.asked_digest());
+    fn message(
+        &self,
+        received: &Received,
+        mic: Option<&Mic>,
+        receipt: Option<As2Receipt>,
+    ) -> As2Message {
         let content_type = received.payload.value("content-type").unwrap_or("text/plain");
         let signed_by = received.signature.as_ref();
         As2Message {
@@ -195,9 +197,9 @@ impl Incoming {
             message_id: self.names.message_id.clone().unwrap_or_default(),
             subject: self.names.subject.as_ref().map(|subject| shortened(subject)),
             content_type: shortened(content_type),
-            mic: mic.map(|mic| mic.text(entrepot_as2_proto::MicalgStyle::default())),
+            mic: mic.map(|mic| mic.text(MicalgStyle::default())),
             signed_by: signed_by.map(|signature| hex(&signature.certificate.fingerprint())),
-            cipher: received.cipher.map(|cipher| cipher_name(cipher).to_owned()),
+            cipher: received.cipher.map(|cipher| cipher.name().to_owned()),
             compressed: received.compressed,
             receipt: receipt.map(Box::new),
         }
@@ -273,12 +275,7 @@ fn least_security(require: As2Security) -> LeastSecurity {
         As2Protection::Required => Protection::Required,
         As2Protection::Optional => Protection::Optional,
     };
-    let digest = match require.digest {
-        As2Digest::Sha1 => DigestAlgorithm::Sha1,
-        As2Digest::Sha256 => DigestAlgorithm::Sha256,
-        As2Digest::Sha384 => DigestAlgorithm::Sha384,
-        As2Digest::Sha512 => DigestAlgorithm::Sha512,
-    };
+    let digest = as2::digest(require.digest);
     let triple_des = match require.triple_des {
         As2Legacy::Refused => Legacy::Refused,
         As2Legacy::Accepted => Legacy::Accepted,
@@ -289,17 +286,5 @@ fn least_security(require: As2Security) -> LeastSecurity {
         digest,
         triple_des,
         ..LeastSecurity::default()
-    }
-}
-
-fn cipher_name(cipher: ContentCipher) -> &'static str {
-    match cipher {
-        ContentCipher::Aes128Cbc => "aes-128-cbc",
-        ContentCipher::Aes192Cbc => "aes-192-cbc",
-        ContentCipher::Aes256Cbc => "aes-256-cbc",
-        ContentCipher::Aes128Gcm => "aes-128-gcm",
-        ContentCipher::Aes192Gcm => "aes-192-gcm",
-        ContentCipher::Aes256Gcm => "aes-256-gcm",
-        ContentCipher::TripleDesCbc => "triple-des-cbc",
     }
 }

@@ -5,10 +5,10 @@ use bytes::{Bytes, BytesMut};
 use entrepot_as2_proto::{Headers, safe_file_name};
 use entrepot_nouns::VPath;
 use entrepot_nouns::event::As2Message;
-use entrepot_vfs::{As2Arrival, Create, CreateIntent, Upload, Vfs, VfsError};
+use entrepot_vfs::{As2Arrival, Upload, Vfs, VfsError};
 
-use crate::limits::{AS2_FREE_NAMES, BATCH_BYTES};
-use crate::links::numbered;
+use crate::free_name::create_under_free_name;
+use crate::limits::BATCH_BYTES;
 
 /// The payload on its way into a folder.
 pub(super) struct PayloadFile<'a> {
@@ -54,19 +54,11 @@ impl<'a> PayloadFile<'a> {
         let proposed = headers.and_then(Headers::file_name);
         let by_id = || safe_file_name(self.message_id.trim_matches(['<', '>']));
         let name = proposed.or_else(by_id).unwrap_or_else(|| "message".to_owned());
-        let how = Create { intent: CreateIntent::Exclusive, expected_size: None, append: false };
-        for number in 0..AS2_FREE_NAMES {
-            let path = self.folder.join(&numbered(&name, number))?;
-            match self.vfs.create(&path, how).await {
-                Err(VfsError::Exists | VfsError::IsDirectory) => {}
-                Ok(mut upload) => {
-                    upload.keep_nothing();
-                    return Ok(upload);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(VfsError::Exists)
+        let path_of = |name: &str| Ok(self.folder.join(name)?);
+        let begun = create_under_free_name(self.vfs, &name, None, path_of, |error| error);
+        let mut upload = begun.await?;
+        upload.keep_nothing();
+        Ok(upload)
     }
 
     /// Publishes it, once.

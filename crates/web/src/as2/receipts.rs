@@ -77,9 +77,7 @@ impl<'a> Receipts<'a> {
 
     /// By the first digest that was asked for, else by that of the message.
     fn signer(&self, key: &As2OwnKey, mic: Option<&Mic>) -> Signer {
-        let options = self.names.receipt.as_ref().map(|request| &request.options);
-        let asked = options.and_then(|options| options.digests.first().copied());
-        let digest = asked.or(mic.map(|mic| mic.algorithm));
+        let digest = asked_digest(self.names).or(mic.map(|mic| mic.algorithm));
         Signer {
             certificate: key.certificate.clone(),
             key: key.private.clone(),
@@ -95,6 +93,11 @@ impl<'a> Receipts<'a> {
         self.env.fill_random(&mut bytes);
         format!("entrepot-{}", entrepot_nouns::transfer::hex(&bytes))
     }
+}
+
+/// The first digest that the receipt was asked to have.
+pub(super) fn asked_digest(names: &As2Headers) -> Option<DigestAlgorithm> {
+    names.receipt.as_ref()?.options.digests.first().copied()
 }
 
 /// The answer that is a receipt.

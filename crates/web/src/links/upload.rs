@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_auth::LinkUse;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{LinkAction, VPath};
-use entrepot_vfs::{Create, CreateIntent, Upload, VfsError};
+use entrepot_vfs::{Upload, VfsError};
 use futures_util::stream;
 use multer::{Field, Multipart};
 use serde_json::json;
@@ -22,7 +22,8 @@ use super::download::used_up;
 use super::page;
 use super::visit::LinkVisit;
 use crate::accept::Wanted;
-use crate::limits::{BATCH_BYTES, FORM_FILES, LINK_FREE_NAMES};
+use crate::free_name::create_under_free_name;
+use crate::limits::{BATCH_BYTES, FORM_FILES};
 use crate::problem::Problem;
 use crate::upload_body::UploadBody;
 
@@ -203,33 +204,15 @@ async fn receive(
 
 /// Begins an upload under the name, or under the first like it that is free.
 async fn create(visit: &LinkVisit, name: &str, expected: Option<u64>) -> Result<Upload, Problem> {
-    let intent = CreateIntent::Exclusive;
-    for number in 0..LINK_FREE_NAMES {
-        let path = path_of(visit, &numbered(name, number))?;
-        let how = Create { intent, expected_size: expected, append: false };
-        match visit.signed_in.vfs().create(&path, how).await {
-            Err(VfsError::Exists | VfsError::IsDirectory) => {}
-            created => return created.map_err(|error| named(name, error.into())),
-        }
-    }
-    Err(named(name, VfsError::Exists.into()))
+    let refused = |error: VfsError| named(name, error.into());
+    let path_of = |name: &str| path_of(visit, name);
+    create_under_free_name(visit.signed_in.vfs(), name, expected, path_of, refused).await
 }
 
 fn path_of(visit: &LinkVisit, name: &str) -> Result<VPath, Problem> {
     visit.terms.folder.join(name).map_err(|error| {
         Problem::new(StatusCode::BAD_REQUEST, "EP1004", format!("'{name}': {error}"))
     })
-}
-
-/// `report.pdf` → `report (1).pdf`.
-pub(crate) fn numbered(name: &str, number: u32) -> String {
-    if number == 0 {
-        return name.to_owned();
-    }
-    match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() => format!("{stem} ({number}).{ending}"),
-        _ => format!("{name} ({number})"),
-    }
 }
 
 fn named(name: &str, problem: Problem) -> Problem {
@@ -254,17 +237,5 @@ async fn write(upload: &mut Upload, source: &mut Source) -> Result<(), Problem> 
         if is_last {
             return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_taken_get_a_number() {
-        assert_eq!(numbered("a.tar.gz", 0), "a.tar.gz");
-        assert_eq!(numbered("a.tar.gz", 2), "a.tar (2).gz");
-        assert_eq!(numbered(".profile", 1), ".profile (1)");
     }
 }

@@ -8,12 +8,11 @@ use entrepot_as2_proto::{
     Compression, ContentCipher, DigestAlgorithm, Envelope, KeyTransport, MicalgStyle,
     Parameterized, RsaPadding, SendPlan, Signer, Signing,
 };
-use entrepot_auth::{As2OwnKey, As2Partner};
+use entrepot_auth::{As2OwnKey, As2Partner, as2};
 use entrepot_crypto::Certificate;
 use entrepot_nouns::Timestamp;
 use entrepot_nouns::endpoint::{
-    As2Cipher, As2Compression, As2Digest, As2KeyTransport, As2Micalg, As2ReceiptKind, As2Send,
-    As2Signature,
+    As2Cipher, As2Compression, As2KeyTransport, As2Micalg, As2ReceiptKind, As2Send, As2Signature,
 };
 use entrepot_nouns::rule::As2Spec;
 
@@ -145,7 +144,7 @@ impl PartnerKeys {
 
     /// The message for a file of this size.
     pub(super) fn plan(&self, draft: &As2Draft, send: As2Send, size: u64, at: i64) -> SendPlan {
-        let digest = digest(send.digest);
+        let digest = as2::digest(send.digest);
         let padding = match send.signature {
             As2Signature::Pkcs1 | As2Signature::None => RsaPadding::Pkcs1,
             As2Signature::Pss => RsaPadding::Pss,
@@ -183,15 +182,6 @@ impl PartnerKeys {
     }
 }
 
-pub(super) fn digest(digest: As2Digest) -> DigestAlgorithm {
-    match digest {
-        As2Digest::Sha1 => DigestAlgorithm::Sha1,
-        As2Digest::Sha256 => DigestAlgorithm::Sha256,
-        As2Digest::Sha384 => DigestAlgorithm::Sha384,
-        As2Digest::Sha512 => DigestAlgorithm::Sha512,
-    }
-}
-
 pub(super) fn style(style: As2Micalg) -> MicalgStyle {
     match style {
         As2Micalg::Dashed => MicalgStyle::Dashed,
@@ -199,7 +189,7 @@ pub(super) fn style(style: As2Micalg) -> MicalgStyle {
     }
 }
 
-fn cipher(cipher: As2Cipher) -> Option<ContentCipher> {
+pub(super) fn cipher(cipher: As2Cipher) -> Option<ContentCipher> {
     match cipher {
         As2Cipher::Aes128Cbc => Some(ContentCipher::Aes128Cbc),
         As2Cipher::Aes256Cbc => Some(ContentCipher::Aes256Cbc),

@@ -5,12 +5,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{As2Name, Outgoing, micalg_name};
+use entrepot_auth::as2;
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{HeaderCase, HeaderName, HeaderValue, Method, Request, header};
 use entrepot_nouns::Timestamp;
 use entrepot_nouns::endpoint::As2ReceiptKind;
 
-use super::draft::{digest, style};
+use super::draft::style;
 use super::{Sending, StepError, http};
 
 /// The version that is spoken: that of compression (RFC 5402) and of `EDIINT-Features`.
@@ -78,7 +79,7 @@ impl Sending {
             As2ReceiptKind::None => Vec::new(),
             As2ReceiptKind::Unsigned => vec![to],
             As2ReceiptKind::Signed => {
-                let micalg = micalg_name(digest(send.digest), style(send.micalg));
+                let micalg = micalg_name(as2::digest(send.digest), style(send.micalg));
                 let options = format!(
                     "signed-receipt-protocol=optional, pkcs7-signature; \
                      signed-receipt-micalg=optional, {micalg}"
