@@ -27,8 +27,8 @@ struct Spent {
 impl Spent {
     /// What is left of it by now.
     fn now(&self, now: Duration) -> u64 {
-        let passed = now.saturating_sub(self.at).as_millis();
-        let given_back = u128::from(self.an_hour).saturating_mul(passed) / HOUR.as_millis();
+        let passed = now.saturating_sub(self.at).as_nanos();
+        let given_back = u128::from(self.an_hour).saturating_mul(passed) / HOUR.as_nanos();
         self.bytes.saturating_sub(u64::try_from(given_back).unwrap_or(u64::MAX))
     }
 }
@@ -98,6 +98,17 @@ mod tests {
         assert!(!budgets.take(&acme, 1, 1000), "and is paid for");
         env.advance(4 * HOUR);
         assert!(budgets.take(&acme, 1, 1000));
+    }
+
+    #[test]
+    fn a_budget_fills_again_from_the_first_moment_on() {
+        let env = Env::simulated(1);
+        let budgets = DigestBudgets::new(env.clone());
+        let (acme, an_hour) = (account("acme"), 1 << 40);
+        assert!(budgets.take(&acme, an_hour, an_hour));
+        assert!(!budgets.take(&acme, 3, an_hour), "nothing is left");
+        env.advance(Duration::from_micros(1));
+        assert!(budgets.take(&acme, 3, an_hour), "a microsecond gives back 305 bytes");
     }
 
     #[test]
