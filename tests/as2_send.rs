@@ -78,6 +78,17 @@ impl Pair {
         Ok(())
     }
 
+    /// From now on receipts are sent by themselves.
+    fn receipts_apart(&self) -> Result<()> {
+        let port = self.node.port_of("as2")?;
+        let url = format!("target.as2.receipt_url=http://127.0.0.1:{port}/as2");
+        self.node.cli(&["endpoint", "change", "to-globex", &url])?;
+        let hosts = r#"target.as2.receipt_hosts=["127.0.0.1"]"#;
+        let private = "target.as2.allow_private=true";
+        self.node.cli(&["endpoint", "change", "from-acme", hosts, private])?;
+        Ok(())
+    }
+
     fn ended(&self, name: &str) -> Result<Value> {
         self.node.until("the job to end", || {
             let jobs = self.node.json(&["job", "list"])?;
@@ -88,6 +99,16 @@ impl Pair {
             });
             Ok(ended.next().cloned())
         })
+    }
+
+    /// What the partner has.
+    fn names(&self) -> Result<Vec<String>> {
+        let folder = std::fs::read_dir(self.received(""))?;
+        let names = folder.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let mut names: Vec<String> = names.collect::<Result<_>>()?;
+        names.retain(|name| !name.starts_with('.'));
+        names.sort();
+        Ok(names)
     }
 
     fn received(&self, name: &str) -> PathBuf {
@@ -158,12 +179,55 @@ fn a_node_that_dies_with_the_receipt_in_its_hands_makes_no_second_file() -> Resu
         let job = pair.ended(step)?;
         ensure!(job["state"] == "done", "{job}");
     }
-    let folder = std::fs::read_dir(pair.received(""))?;
-    let names = folder.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    let mut names: Vec<String> = names.collect::<Result<_>>()?;
-    names.retain(|name| !name.starts_with('.'));
-    names.sort();
-    assert_eq!(names, ["as2.answered", "as2.recorded"]);
+    assert_eq!(pair.names()?, ["as2.answered", "as2.recorded"]);
     assert_eq!(pair.node.events("file.delivered")?.len(), 2);
+    pair.node.stop()
+}
+
+#[test]
+fn a_receipt_that_comes_by_itself_ends_the_job_that_rests_for_it() -> Result<()> {
+    let mut pair = Pair::start(&json!({"mic": "required"}), "/as2")?;
+    pair.receipts_apart()?;
+    let content = noise(73, 400_000);
+    let job = pair.upload("apart.bin", &content)?;
+    ensure!(job["state"] == "done", "{job}");
+    ensure!(std::fs::read(pair.received("apart.bin"))? == content, "it is another file");
+    let one = |kind: &str| {
+        let events = pair.node.events(kind)?;
+        ensure!(events.len() == 1, "{} of {kind}", events.len());
+        events.into_iter().next().context("one")
+    };
+    let (sent, came) = (one("as2-receipt.sent")?, one("as2-receipt.received")?);
+    assert_eq!((&sent["message_id"], &sent["partner"]), (&came["message_id"], &json!("from-acme")));
+    assert_eq!((&came["job"], &came["partner"]), (&job["id"], &json!("to-globex")));
+    let delivered = one("file.delivered")?;
+    assert_eq!(delivered["as2"]["receipt"]["body"], came["receipt"]["body"]);
+    ensure!(delivered["as2"]["mic"].is_string(), "it is not verified: {delivered}");
+    // Who refuses says so in a receipt that travels the same way.
+    let weak = r#"target.as2.send={"cipher":"triple-des-cbc"}"#;
+    pair.node.cli(&["endpoint", "change", "to-globex", weak])?;
+    let job = pair.upload("weak.bin", b"weak")?;
+    let error = job["error"].as_str().unwrap_or_default();
+    ensure!(error.starts_with("EP1212: ") && error.contains("insufficient"), "{job}");
+    pair.node.stop()
+}
+
+#[test]
+fn a_node_that_dies_when_a_receipt_has_left_loses_neither_side_of_it() -> Result<()> {
+    let mut pair = Pair::start(&json!({}), "/as2")?;
+    pair.node.stop()?;
+    pair.node.set("ENTREPOT_CRASH_AT", "as2.receipt-sent:1");
+    pair.start_again()?;
+    pair.receipts_apart()?;
+    let local = local_file(&pair.node, "a.bin", b"content")?;
+    drop(pair.acme.sftp_batch(&pair.node, &format!("put {} a.bin\n", text(&local)?)));
+    let status = pair.node.wait()?;
+    ensure!(!status.success(), "the node did not die");
+    pair.node.unset();
+    pair.start_again()?;
+    let job = pair.ended("a.bin")?;
+    ensure!(job["state"] == "done", "{job}");
+    assert_eq!(pair.names()?, ["a.bin"]);
+    assert_eq!(pair.node.events("file.delivered")?.len(), 1);
     pair.node.stop()
 }

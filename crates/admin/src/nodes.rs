@@ -3,7 +3,7 @@
 
 use entrepot_db::{Drained, Node, NodeIdentity, StoredHead};
 use entrepot_journal::Scope;
-use entrepot_nouns::event::RemovedFact;
+use entrepot_nouns::event::{JoinedFact, PoolsFact, RemovedFact};
 use entrepot_nouns::{Event, Fact, Name, PoolPlaces, SiteId};
 
 use crate::actor::Actor;
@@ -105,7 +105,7 @@ pub(crate) async fn join(parts: &AdminParts) -> Result<Option<Event>> {
     }
     let Some(slot) = tx.join_node(&parts.db, &own).await? else { return Ok(None) };
     let by = format!("node:{}", own.name);
-    let fact = Fact::NodeJoined { node_id: own.id, slot, by };
+    let fact = Fact::NodeJoined { node: JoinedFact { node_id: own.id, slot, by } };
     let event = parts.recorder.event(&Scope::site(SiteId::MAIN), fact);
     tx.insert_event(&event).await?;
     tx.commit().await?;
@@ -158,7 +158,8 @@ pub(crate) async fn set_pools(
     let mut tx = parts.db.begin().await?;
     find(tx.nodes(&parts.db).await?, &name)?;
     tx.set_pools(&name, places).await?;
-    let fact = Fact::NodePools { name, places, by: actor.name.clone() };
+    let pools = PoolsFact { name, places, by: actor.name.clone() };
+    let fact = Fact::NodePools { pools };
     let event = parts.recorder.event(&scope(actor), fact);
     tx.insert_event(&event).await?;
     tx.commit().await?;

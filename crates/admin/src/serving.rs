@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use entrepot_journal::Scope;
+use entrepot_nouns::event::SessionLimitFact;
 use entrepot_nouns::{Fact, Name, SessionId, SessionInfo, SiteId};
 
 use crate::actor::Actor;
@@ -86,13 +87,14 @@ pub(crate) fn limit_session(
 ) -> Result<Response> {
     let session = visible(serving, actor, id)?;
     let rates = order.rates();
-    let fact = Fact::SessionLimited {
+    let limit = SessionLimitFact {
         name: session.account.clone(),
         by_policy: rates.is_none(),
         upload: rates.and_then(|rates| rates.upload),
         download: rates.and_then(|rates| rates.download),
         by: actor.name.clone(),
     };
+    let fact = Fact::SessionLimited { limit };
     parts.recorder.record(&scope(actor, &session), fact)?;
     if serving.node.limit_session(id, rates) {
         Ok(Response::Done)

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use crate::ber::BerReader;
 use crate::cms::{CmsReader, to_der};
 use crate::headers::{As2Headers, ReceiptOptions};
-use crate::mdn::read_receipt;
+use crate::mdn::{is_receipt, read_receipt};
 use crate::mic::Finished;
 use crate::mime::Headers;
 use crate::options::{ReceiveError, ReceiveOptions};
@@ -105,6 +105,7 @@ fn headers(bytes: &[u8]) {
 
 fn receipt(bytes: &[u8]) {
     if let Some((headers, body)) = split(bytes) {
+        let _ = is_receipt(&headers, body);
         let _ = read_receipt(&headers, body, &[]);
     }
 }

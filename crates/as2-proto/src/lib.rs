@@ -42,7 +42,9 @@ pub use fuzzing::fuzz;
 pub use headers::{
     As2Headers, As2Name, HeaderError, ReceiptOptions, ReceiptRequest, is_message_id,
 };
-pub use mdn::{Document, ReadReceipt, Receipt, ReceiptError, may_be_receipt, read_receipt, signed};
+pub use mdn::{
+    Document, ReadReceipt, Receipt, ReceiptError, is_receipt, may_be_receipt, read_receipt, signed,
+};
 pub use mic::{LineEnds, Mic, MicalgStyle, micalg, micalg_name};
 pub use mime::{
     Field, Headers, MimeError, Parameter, Parameterized, TransferEncoding, safe_file_name,

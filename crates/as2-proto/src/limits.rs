@@ -54,3 +54,6 @@ pub const MESSAGE_ID_CHARACTERS: usize = 998;
 
 /// Bytes of a file name that a sender proposes.
 pub const FILE_NAME_BYTES: usize = 200;
+
+/// By so much of a signed message it is known whether it is a receipt, in bytes.
+pub const RECOGNISED_BYTES: usize = 32 * 1024;

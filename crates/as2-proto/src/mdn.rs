@@ -154,7 +154,31 @@ pub enum ReceiptError {
     Signature(ReceiveError),
 }
 
-/// Whether a message with this header is a receipt, or a signed one may be inside.
+/// Whether a message with this header and this beginning of its body is a receipt, signed or not;
+/// `None`: more of it has to be seen. One that is encrypted is taken for another message.
+pub fn is_receipt(headers: &Headers, beginning: &[u8]) -> Option<bool> {
+    if may_be_receipt(headers) {
+        return Some(true);
+    }
+    let Ok(kind) = headers.content_type() else { return Some(false) };
+    let (true, Some(boundary)) = (kind.value == "multipart/signed", kind.parameter("boundary"))
+    else {
+        return Some(false);
+    };
+    let seen = beginning.get(..limits::RECOGNISED_BYTES).unwrap_or(beginning);
+    let more = if seen.len() < limits::RECOGNISED_BYTES { None } else { Some(false) };
+    let delimiter = format!("--{boundary}");
+    let Some(at) = memchr::memmem::find(seen, delimiter.as_bytes()) else { return more };
+    let part = seen.get(at.saturating_add(delimiter.len())..).unwrap_or_default();
+    let Some(line) = memchr::memchr(b'\n', part) else { return more };
+    let header = part.get(line.saturating_add(1)..).unwrap_or_default();
+    let ends = [b"\r\n\r\n".as_slice(), b"\n\n"].map(|end| memchr::memmem::find(header, end));
+    let Some(end) = ends.into_iter().flatten().min() else { return more };
+    let header = header.get(..end).unwrap_or_default();
+    Some(Headers::parse(header).is_ok_and(|headers| may_be_receipt(&headers)))
+}
+
+/// Whether an entity with this header is a receipt.
 pub fn may_be_receipt(headers: &Headers) -> bool {
     headers.content_type().is_ok_and(|kind| {
         let report = kind.parameter("report-type");

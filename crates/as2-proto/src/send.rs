@@ -467,6 +467,19 @@ pub struct Finish {
 }
 
 impl SentMic {
+    /// As text, to be read again by [`SentMic::from_texts`].
+    pub fn texts(&self) -> Vec<String> {
+        let all = std::iter::once(&self.mic).chain(&self.uncompressed);
+        all.map(|mic| mic.text(MicalgStyle::default())).collect()
+    }
+
+    /// Of the texts that [`SentMic::texts`] gave.
+    pub fn from_texts(texts: &[String]) -> Option<SentMic> {
+        let mut all = texts.iter().map(|text| Mic::parse(text));
+        let mic = all.next()??;
+        Some(SentMic { mic, uncompressed: all.next().flatten() })
+    }
+
     /// Whether a receipt's digest says that the message arrived as it was sent.
     pub fn is_matched_by(&self, received: &Mic) -> bool {
         *received == self.mic || self.uncompressed.as_ref() == Some(received)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use entrepot_crypto::x509::pem_blocks;
 use entrepot_crypto::{Certificate, DigestAlgorithm, MasterKey, PrivateKey, SealingContext};
 use entrepot_db::Db;
+use entrepot_net::http::host_of;
 use entrepot_nouns::endpoint::{As2Digest, As2Target, EndpointTarget};
 use entrepot_nouns::{Endpoint, Key, KeyType, Name, SiteId, Timestamp};
 use uuid::Uuid;
@@ -61,6 +62,15 @@ impl As2Partner {
             Some(As2OwnKey { certificate, private: Arc::clone(key.private.as_ref()?) })
         };
         valid(&self.keys, now).into_iter().filter_map(whole).collect()
+    }
+
+    /// Whether it may have receipts sent to this address: at the host of `url`, or at one of
+    /// `receipt_hosts`.
+    pub fn may_have_receipts_at(&self, address: &str) -> bool {
+        let Some(host) = host_of(address) else { return false };
+        let server = self.target.url.as_ref().and_then(|url| host_of(url));
+        server.as_ref() == Some(&host)
+            || self.target.receipt_hosts.iter().any(|it| it.eq_ignore_ascii_case(&host))
     }
 
     /// The certificates of the partner that count now, the one that began last first.

@@ -51,6 +51,7 @@ mod ssh_certificate;
 mod tls_certificate;
 mod web_hook;
 
+pub use as2::As2NotTold;
 pub use grant::Grant;
 pub use link::{LinkEnd, LinkPassword, LinkVerdict};
 pub use login_limits::{LimitState, LoginLimit};

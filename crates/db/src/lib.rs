@@ -10,6 +10,7 @@ mod answers;
 mod api_tokens;
 mod approvals;
 mod as2_messages;
+mod as2_receipts;
 mod codes;
 mod configuration;
 mod error;
@@ -61,6 +62,7 @@ pub use answers::{AnswerKey, StoredAnswer};
 pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use approvals::{AnswerOutcome, ApprovalKey};
 pub use as2_messages::{As2Claim, As2MessageKey, As2Publisher};
+pub use as2_receipts::{As2QueuedReceipt, As2SentMessage};
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use expected::{

@@ -1,7 +1,7 @@
 //! Identifiers that follow from what they are for, so that doing a thing twice names it once.
 
 use entrepot_crypto::derived_id as derived;
-use entrepot_db::Decision;
+use entrepot_db::{As2QueuedReceipt, Decision};
 use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{
     EventId, Expect, Job, JobId, NodeId, ReplayId, SiteId, StepAddress, Timestamp, TransferId,
@@ -125,6 +125,13 @@ pub(crate) fn sent_by_step(job: JobId, step: &StepKey) -> Uuid {
 /// The event that one step of a job brings about, told at most once.
 pub(crate) fn told_by_step(job: JobId, what: &str, step: &StepKey) -> EventId {
     EventId(derived(what, &[job.0.as_bytes(), &step.0]))
+}
+
+/// The event that a receipt of AS2 has left, or never will, since its message came then; told at
+/// most once.
+pub(crate) fn of_receipt(receipt: &As2QueuedReceipt, what: &str) -> EventId {
+    let since = receipt.since.micros().to_le_bytes();
+    EventId(derived(what, &[receipt.receipt.message_id.as_bytes(), &since]))
 }
 
 /// The event of an attempt of a job, or of its end, told at most once.

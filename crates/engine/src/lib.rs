@@ -5,6 +5,7 @@
 //! | 8 journal → database, exactly once | `projector.rs` |
 //! | which rules the clock starts | `schedule.rs`, `schedule/` |
 //! | which files that rules expect have not come | `expecting.rs`, `expecting/` |
+//! | receipts of AS2 that partners want sent to them | `as2_receipts.rs` |
 //! | which files of watched folders start rules | `watching.rs`, `watching/` |
 //! | files below a folder of an endpoint | `folders.rs` |
 //! | 8 which rules an event starts | `rules.rs`, `condition.rs` |
@@ -22,6 +23,8 @@
 //! | other servers | `http_request.rs`, `scanners.rs`, `step/{http,webhook,mail,scan,as2}.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
+mod as2_fields;
+mod as2_receipts;
 mod backoff;
 mod calendars;
 mod check;
@@ -64,6 +67,7 @@ mod tests;
 mod thresholds;
 mod versions;
 mod watching;
+mod web_client;
 mod work;
 mod worker;
 
@@ -71,11 +75,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use entrepot_auth::Gate;
+use entrepot_auth::{As2Partner, Gate};
 use entrepot_db::{Db, Incarnation};
 use entrepot_journal::Recorder;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::{Endpoint, Pool};
+use entrepot_nouns::{Endpoint, Name, Pool, Secret, SiteId};
 use entrepot_spawn::Spawner;
 use entrepot_storage::AnyStore;
 use entrepot_vfs::{Hooks, Service};
@@ -84,6 +88,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use as2_receipts::{Partners, ReceiptParts};
 use expecting::ExpecterParts;
 use files::FileAccess;
 use heartbeat::Heart;
@@ -201,6 +206,8 @@ pub(crate) struct Shared {
     pub(crate) places: Arc<Places>,
     /// The projector shall say how far it is.
     pub(crate) nudge: Arc<Notify>,
+    /// There may be a receipt of AS2 to send.
+    pub(crate) as2_receipts: Arc<Notify>,
 }
 
 /// [`EngineParts`] with files of any kind.
@@ -321,6 +328,7 @@ impl Engine {
             places,
             writer,
             nudge: Arc::default(),
+            as2_receipts: Arc::default(),
         });
         let (projection, silence) = (CancellationToken::new(), CancellationToken::new());
         let (workers, superseded) = (worker::Stops::default(), CancellationToken::new());
@@ -485,8 +493,39 @@ async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
         membership: shared.membership.clone(),
     };
     let telling = thresholds::run(parts, stop.clone());
-    let expecting = expecting::run(expecter_parts(&shared), stop);
-    tokio::join!(clock, files, sweeping, telling, expecting);
+    let expecting = expecting::run(expecter_parts(&shared), stop.clone());
+    let receipts = as2_receipts::run(receipt_parts(&shared), stop);
+    tokio::join!(clock, files, sweeping, telling, expecting, receipts);
+}
+
+/// The partners of AS2 as steps find them.
+struct PartnersOf(Arc<Shared>);
+
+#[async_trait]
+impl Partners for PartnersOf {
+    async fn partner(
+        &self,
+        site: SiteId,
+        endpoint: &Name,
+    ) -> Result<Option<Arc<As2Partner>>, String> {
+        let found = self.0.file_access.as2_partner(site, endpoint).await;
+        found.map_err(|error| error.to_string())
+    }
+
+    async fn secret(&self, endpoint: &Stored<Endpoint>) -> Result<Option<Secret>, String> {
+        self.0.file_access.secret(endpoint).await.map_err(|error| error.to_string())
+    }
+}
+
+fn receipt_parts(shared: &Arc<Shared>) -> ReceiptParts {
+    ReceiptParts {
+        db: shared.db.clone(),
+        recorder: shared.recorder.clone(),
+        membership: shared.membership.clone(),
+        web: shared.web.clone(),
+        partners: Box::new(PartnersOf(shared.clone())),
+        wake: shared.as2_receipts.clone(),
+    }
 }
 
 fn scheduler_parts(shared: &Shared) -> SchedulerParts {

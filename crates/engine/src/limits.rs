@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use entrepot_nouns::rule::Retry;
+
 /// Most journal records in one projection.
 pub const BATCH_RECORDS: usize = 512;
 /// Most bytes of payload in one projection.
@@ -61,8 +63,28 @@ pub const NOTED_BYTES: usize = 64 * 1024;
 pub const HTTP_ANSWER_BYTES: usize = 32 * 1024;
 /// Most bytes of an answer that are quoted where a server refuses.
 pub const HTTP_QUOTED_BYTES: usize = 4 * 1024;
+/// Most characters of it.
+pub const HTTP_QUOTED_CHARACTERS: usize = 200;
 /// Most bytes of a receipt of AS2.
 pub const AS2_RECEIPT_BYTES: usize = 256 * 1024;
+/// How often receipts of AS2 that other nodes have queued are looked for.
+pub const AS2_RECEIPT_LOOK: Duration = Duration::from_secs(2);
+/// Receipts of AS2 that a look takes.
+pub const AS2_RECEIPTS_A_LOOK: u32 = 32;
+/// Receipts of AS2 that are sent to one partner at the same time, of those that one look took.
+pub const AS2_RECEIPTS_AT_ONCE: usize = 8;
+/// Partners of AS2 to which a node sends receipts at the same time.
+pub const AS2_RECEIPT_SENDERS: usize = 32;
+/// How long an attempt to send a receipt of AS2 may take.
+pub const AS2_RECEIPT_TIME: Duration = Duration::from_secs(30);
+/// For how long nobody else takes a receipt of AS2 that was taken: longer than all of a look may
+/// need.
+pub const AS2_RECEIPT_LEASE: Duration = Duration::from_secs(180);
+/// How long it is tried to send a receipt of AS2.
+pub const AS2_RECEIPT_AGE: Duration = Duration::from_secs(24 * 3600);
+/// The pauses between these attempts.
+pub const AS2_RECEIPT_RETRY: Retry =
+    Retry { attempts: 0, first_delay_seconds: 30, longest_delay_seconds: 3600 };
 /// Random bytes of what separates the parts of a message of AS2.
 pub const AS2_BOUNDARY_BYTES: usize = 24;
 /// Most characters of what a partner of AS2 says that are quoted.

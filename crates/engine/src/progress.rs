@@ -20,6 +20,8 @@ pub(crate) struct Progress {
     /// Steps that were begun under the last lease that came to them, and of which nothing is known
     /// since, or at which the job rests; and when.
     pub(crate) begun: HashMap<StepAddress, Timestamp>,
+    /// What steps left at which the job rests, in this life of it.
+    pub(crate) left_at_rest: HashMap<StepAddress, Json>,
     /// How often each step failed in this life of the job.
     failures: HashMap<StepAddress, u32>,
     /// What attempts of steps left that failed, also in earlier lives of the job.
@@ -137,10 +139,14 @@ impl Progress {
         for record in records {
             let lives = record.epoch > life;
             if record.state == StepState::Begun {
+                if let (true, Some(left)) = (lives, record.result) {
+                    progress.left_at_rest.insert(record.address.clone(), left);
+                }
                 progress.begun.entry(record.address).or_insert(record.started_at);
                 continue;
             }
             progress.begun.remove(&record.address);
+            progress.left_at_rest.remove(&record.address);
             if lives && record.state == StepState::Failed {
                 let failures = progress.failures.entry(record.address.clone()).or_default();
                 *failures = failures.saturating_add(1);
@@ -239,6 +245,7 @@ impl Progress {
             passed: passed.collect(),
             failed: self.failed.clone(),
             begun: self.begun.clone(),
+            left_at_rest: self.left_at_rest.clone(),
             failures: self.failures.clone(),
             left_by_failed: self.left_by_failed.clone(),
         }

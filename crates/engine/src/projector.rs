@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_db::{Arrival, CameKind, DbError, Projected, Projection};
+use entrepot_db::{Arrival, As2QueuedReceipt, CameKind, DbError, Projected, Projection};
 use entrepot_journal::{JournalError, Reader, Record, RecordKind, Recorder, Scope};
 use entrepot_nouns::{Event, Fact, Job, Name, SiteId};
 use tokio_util::sync::CancellationToken;
@@ -435,6 +435,9 @@ impl Projector {
             Meters::add(&meters.jobs_made, batch.jobs.len() as u64);
             self.shared.jobs.notify_one();
         }
+        if batch.events.iter().any(|(_, event)| As2QueuedReceipt::of(event).is_some()) {
+            self.shared.as2_receipts.notify_one();
+        }
         if let Err(error) = self.shared.recorder.journal().release(batch.up_to) {
             tracing::error!(code = "EP0801", %error, "the journal was not released");
         }
@@ -459,7 +462,10 @@ impl Projector {
 fn came(events: &[(u64, Event)]) -> HashSet<CameKind> {
     let of = |event: &Event| {
         let site = event.site;
-        let kinds = rules::kinds(&event.fact).map(str::to_owned).collect::<Vec<_>>();
+        let mut kinds = rules::kinds(&event.fact).map(str::to_owned).collect::<Vec<_>>();
+        if let Fact::As2ReceiptReceived { received } = &event.fact {
+            kinds.push(rules::receipt_for(&received.message_id));
+        }
         kinds.into_iter().map(move |kind| CameKind { site, kind })
     };
     events.iter().flat_map(|(_, event)| of(event)).collect()

@@ -415,6 +415,15 @@ fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
     Compilation { starts, waited, documents, versions }
 }
 
+/// The kind of a receipt of AS2 that has come.
+pub(crate) const RECEIPT_RECEIVED: &str = "as2-receipt.received";
+
+/// What such a receipt counts as for the step that waits for it.
+pub(crate) fn receipt_for(message_id: &str) -> String {
+    let bare = message_id.trim().trim_start_matches('<').trim_end_matches('>');
+    format!("{RECEIPT_RECEIVED} {bare}")
+}
+
 /// What an event counts as. A file under its client's temporary name starts nothing; its rename
 /// to the final name is the arrival, and so is a file found published after a crash, whose
 /// client may have been answered.

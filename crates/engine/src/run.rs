@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use entrepot_db::{ELSE_UNIT, JobChange, JobEnd, JobEnding, PassedStep, RuleDocument};
-use entrepot_nouns::event::{HeldFact, StoppedFact};
+use entrepot_nouns::event::{HeldFact, RetryingFact, StoppedFact};
 use entrepot_nouns::rule::{OnError, Step, StepList, StepPlace, StepsAt};
 use entrepot_nouns::{
     BehindFailed, Event, EventId, Fact, Job, JobStep, Rule, SiteId, StepAddress, StepState,
@@ -369,6 +369,12 @@ impl Run<'_> {
         self.progress.left_by_failed.get(address)
     }
 
+    /// What the step under way left when the job came to rest at it.
+    pub(crate) fn left_at_rest(&self) -> Option<&Json> {
+        let (address, _) = self.current.as_ref()?;
+        self.progress.left_at_rest.get(address)
+    }
+
     /// A point at which tests may end the attempt.
     pub(crate) fn reached(&self, pause: Pause) -> Result<(), StepError> {
         match &self.shared.options.pauses {
@@ -663,7 +669,8 @@ impl Run<'_> {
         let asked = self.asked_to_wait.unwrap_or_default();
         let due_at = env.now().plus(self.tries().pause(asked, env));
         tracing::warn!(code = "EP0805", rule = rule.as_str(), attempts, error, "a job will retry");
-        let fact = Fact::JobRetrying { rule, attempts, error: error.clone(), due_at };
+        let retrying = RetryingFact { rule, attempts, error: error.clone(), due_at };
+        let fact = Fact::JobRetrying { retrying };
         let lease = u32::try_from(self.job.epoch).unwrap_or(u32::MAX);
         let event = tell(self.shared, self.job, ids::told(self.job.id, "retrying", lease), fact);
         self.seal(&event).await?;

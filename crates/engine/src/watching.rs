@@ -15,6 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use entrepot_db::{Db, DbError, WatchLease, WatchedFile};
 use entrepot_journal::{Recorder, Scope};
+use entrepot_nouns::event::WatchedFolder;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::watch::{Watch, WatchChange};
 use entrepot_nouns::{Endpoint, Event, Fact, Name, Rule, SiteId};
@@ -488,9 +489,10 @@ async fn note(parts: &WatcherParts, folder: &Folder, state: &mut State) -> Resul
 async fn tell_of_folder(parts: &WatcherParts, folder: &Folder, error: Option<String>) {
     let (rule, endpoint) = (folder.name.clone(), folder.endpoint.noun.name.clone());
     let path = folder.watch.path.to_string();
+    let watched = WatchedFolder { rule, endpoint, path };
     let fact = match error {
-        Some(error) => Fact::WatchFailed { rule, endpoint, path, error },
-        None => Fact::WatchRecovered { rule, endpoint, path },
+        Some(error) => Fact::WatchFailed { folder: watched, error },
+        None => Fact::WatchRecovered { folder: watched },
     };
     let told = parts.recorder.record_durable(&Scope::site(folder.site), fact).await;
     if let Err(error) = told {

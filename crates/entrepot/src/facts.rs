@@ -2,7 +2,10 @@
 
 use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
-use entrepot_nouns::event::{FileFact, ProgramFact, RemovedFact};
+use entrepot_nouns::event::{
+    As2ReceiptSending, As2ReceivedReceipt, FileFact, PoolsFact, ProgramFact, RemovedFact,
+    RetryingFact, SessionLimitFact,
+};
 use entrepot_nouns::{
     CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
 };
@@ -196,7 +199,7 @@ pub(crate) fn describe(event: &Event) -> String {
             let kept = if *kept { "kept to resume" } else { "dropped" };
             format!("{} after {}: {reason} ({kept})", file.path, table::bytes(file.size))
         }
-        Fact::JobRetrying { rule, attempts, error, due_at } => {
+        Fact::JobRetrying { retrying: RetryingFact { rule, attempts, error, due_at } } => {
             format!("rule {rule}, attempt {attempts}: {error}; next at {due_at}")
         }
         Fact::JobFailed { rule, attempts, error } => {
@@ -262,11 +265,21 @@ fn order(fact: &Fact) -> Option<String> {
     };
     Some(match fact {
         Fact::SessionEnding { name, by } => format!("of {name}, asked for by {by}"),
-        Fact::SessionLimited { name, by_policy: true, by, .. } => {
+        Fact::SessionLimited { limit: SessionLimitFact { name, by_policy: true, by, .. } } => {
             format!("of {name} by its policies again, by {by}")
         }
-        Fact::SessionLimited { name, upload, download, by, .. } => {
+        Fact::SessionLimited { limit: SessionLimitFact { name, upload, download, by, .. } } => {
             format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
+        }
+        Fact::As2ReceiptSent { sending } | Fact::As2ReceiptUnsent { sending } => {
+            let As2ReceiptSending { partner, message_id, url, reason, .. } = sending;
+            let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("for {message_id} of {partner} to {url}{why}")
+        }
+        Fact::As2ReceiptReceived { received } => {
+            let signed = if received.signed_by.is_some() { "signed" } else { "not signed" };
+            let As2ReceivedReceipt { partner, message_id, disposition, .. } = received;
+            format!("for {message_id} from {partner}: {disposition}, {signed}")
         }
         Fact::RuleReplayed { rule, by, replay, jobs } => {
             format!("rule {rule}, {jobs} jobs, by {by} (replay {replay})")
@@ -278,7 +291,7 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::NodeDrained { name, by } | Fact::NodeUndrained { name, by } => {
             format!("{name} by {by}")
         }
-        Fact::NodePools { name, places, by } => {
+        Fact::NodePools { pools: PoolsFact { name, places, by } } => {
             let PoolPlaces { instance, source, target } = places;
             let word =
                 |places: &Option<u32>| places.map_or("as before".into(), |it| it.to_string());

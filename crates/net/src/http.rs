@@ -184,6 +184,20 @@ pub struct Request {
     pub body_time: Duration,
 }
 
+/// The host of a URL of `http` or `https`, in small letters; `None`: it is none that can be used.
+pub fn host_of(url: &str) -> Option<String> {
+    Target::parse(url).map(|target| target.host.to_ascii_lowercase())
+}
+
+/// Whether two URLs are of one origin: scheme, host and port (RFC 6454).
+pub fn is_same_origin(one: &str, other: &str) -> bool {
+    let origin = |url| {
+        let Target { scheme, host, port, .. } = Target::parse(url)?;
+        Some((scheme, host.to_ascii_lowercase(), port))
+    };
+    origin(one).is_some_and(|one| Some(one) == origin(other))
+}
+
 impl Request {
     /// A request without body for a URL of `http` or `https`.
     ///

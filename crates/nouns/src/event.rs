@@ -16,9 +16,11 @@ mod node;
 mod pruned;
 mod quota;
 mod recorded;
+mod session;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod watch;
 
 use std::collections::BTreeMap;
 
@@ -28,8 +30,7 @@ use serde_json::{Map, Value};
 
 use crate::command::CommandFact;
 use crate::document::is_default;
-use crate::ids::{EventId, NodeId, ReplayId};
-use crate::lane::PoolPlaces;
+use crate::ids::{EventId, ReplayId};
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
@@ -38,21 +39,23 @@ use crate::time::Timestamp;
 use crate::watch::WatchChange;
 
 pub use approval::ApprovalFact;
-pub use as2::{As2Message, As2Receipt, As2Refusal};
+pub use as2::{As2Message, As2Receipt, As2ReceiptSending, As2ReceivedReceipt, As2Refusal};
 pub use backup::BackupFact;
 pub use clock::EventClock;
 pub use endpoint::DisabledFact;
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
-pub use job::StoppedFact;
+pub use job::{RetryingFact, StoppedFact};
 pub use node::{
-    CertificateFailure, ExpiringFact, JournalFact, LimitedFact, ProgramFact, RemovedFact,
-    RenewedFact, RotationFact,
+    CertificateFailure, ExpiringFact, JoinedFact, JournalFact, LimitedFact, PoolsFact, ProgramFact,
+    RemovedFact, RenewedFact, RotationFact,
 };
 pub use pruned::PrunedFact;
 pub use quota::QuotaFact;
 pub use recorded::{Event, FORMAT_LEVEL};
+pub use session::SessionLimitFact;
 pub use unknown::UnknownFact;
+pub use watch::WatchedFolder;
 
 facts! {
     /// A node began to serve.
@@ -69,12 +72,9 @@ facts! {
     }
     /// A node served this database for the first time; its journal is bound to its name.
     "node.joined" NodeJoined {
-        /// Its id, made with its journal.
-        node_id: NodeId,
-        /// The smallest number that no other node has.
-        slot: u32,
-        /// Who: an admin account, or `cli:<user>`; else `node:<name>`.
-        by: String,
+        /// Which one.
+        #[serde(flatten)]
+        node: JoinedFact,
     }
     /// A node was asked to take no new sessions and no new jobs; what is open goes on.
     "node.drained" NodeDrained {
@@ -92,12 +92,9 @@ facts! {
     }
     /// The pools of a node got other sizes.
     "node.pools" NodePools {
-        /// The node.
-        name: Name,
-        /// The sizes that were named.
-        places: PoolPlaces,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// Which ones.
+        #[serde(flatten)]
+        pools: PoolsFact,
     }
     /// A node was taken off the list; another one may have its name.
     "node.removed" NodeRemoved {
@@ -248,16 +245,9 @@ facts! {
     }
     /// How fast one session may go was changed by hand.
     "session.limited" SessionLimited {
-        /// The account of the session.
-        name: Name,
-        /// The rates of its policies hold again; else those below.
-        by_policy: bool,
-        /// Bytes a second from the client; none: no limit of its own.
-        upload: Option<u64>,
-        /// Bytes a second to the client.
-        download: Option<u64>,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// Which session, and how fast it may go.
+        #[serde(flatten)]
+        limit: SessionLimitFact,
     }
     /// Someone signed in with a browser: its cookie stands for the login from then on.
     "sign-in.opened" SignInOpened {
@@ -350,11 +340,29 @@ facts! {
         #[serde(flatten)]
         file: FileFact,
     }
-    /// A message of AS2 was refused; its sender may send it again.
+    /// A message of AS2 was refused; its sender may send it again. Or a receipt was.
     "as2.refused" As2Refused {
         /// The message, and why.
         #[serde(flatten)]
         refusal: As2Refusal,
+    }
+    /// A receipt of AS2 was sent to the address where its partner wants it.
+    "as2-receipt.sent" As2ReceiptSent {
+        /// Which one.
+        #[serde(flatten)]
+        sending: As2ReceiptSending,
+    }
+    /// A receipt of AS2 could not be sent there for a day, or never can be: it is given up.
+    "as2-receipt.unsent" As2ReceiptUnsent {
+        /// Which one, and why.
+        #[serde(flatten)]
+        sending: As2ReceiptSending,
+    }
+    /// A partner has sent a receipt of AS2 to an address of ours.
+    "as2-receipt.received" As2ReceiptReceived {
+        /// What it says, and of which message.
+        #[serde(flatten)]
+        received: As2ReceivedReceipt,
     }
     /// A crash hid the answer: the file was found published at the next start.
     "file.recovered" FileRecovered {
@@ -671,23 +679,17 @@ facts! {
     }
     /// A watched folder cannot be listed, for the first time since it could.
     "watch.failed" WatchFailed {
-        /// The name of the rule, which may have been deleted since.
-        rule: Name,
-        /// The endpoint that has the folder.
-        endpoint: Name,
-        /// The path of the folder there.
-        path: String,
+        /// Which one.
+        #[serde(flatten)]
+        folder: WatchedFolder,
         /// Why, one sentence.
         error: String,
     }
     /// A watched folder can be listed again.
     "watch.recovered" WatchRecovered {
-        /// The name of the rule, which may have been deleted since.
-        rule: Name,
-        /// The endpoint that has the folder.
-        endpoint: Name,
-        /// The path of the folder there.
-        path: String,
+        /// Which one.
+        #[serde(flatten)]
+        folder: WatchedFolder,
     }
     /// A program that a rule started has ended.
     "program.ended" ProgramEnded {
@@ -697,14 +699,9 @@ facts! {
     }
     /// An attempt of a job failed; it will be tried again.
     "job.retrying" JobRetrying {
-        /// The name of the rule, which may have been deleted since.
-        rule: Name,
-        /// Attempts made so far, counting this one.
-        attempts: u32,
-        /// Why, one sentence.
-        error: String,
-        /// When the next attempt may begin.
-        due_at: Timestamp,
+        /// How often, why and when.
+        #[serde(flatten)]
+        retrying: RetryingFact,
     }
     /// The last attempt of a job failed.
     "job.failed" JobFailed {

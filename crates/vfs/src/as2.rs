@@ -12,10 +12,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use entrepot_db::{As2Claim, As2MessageKey, As2Publisher, Db};
+use entrepot_db::{As2Claim, As2MessageKey, As2Publisher, As2QueuedReceipt, Db};
 use entrepot_journal::Recorder;
 use entrepot_nouns::event::As2Message;
-use entrepot_nouns::{EventId, TransferId};
+use entrepot_nouns::{EventId, SiteId, TransferId};
 use parking_lot::Mutex;
 
 use crate::book::Book;
@@ -98,17 +98,13 @@ impl As2Claims {
 
     /// Claims a message, before it is published.
     pub(crate) async fn claim(&self, key: As2MessageKey) -> Result<ClaimResult<'_>> {
-        let before = {
-            let mut state = self.state.lock();
-            match state.known.get(&key) {
-                Some(Known::Publishing) => return Ok(ClaimResult::Not(As2Arrival::Underway)),
-                Some(Known::Published(message)) => {
-                    let message = Some(message.clone());
-                    return Ok(ClaimResult::Not(As2Arrival::Before(message)));
-                }
-                Some(Known::Kept | Known::Undecided) | None => {}
+        let before = match self.begin(&key) {
+            Ok(before) => before,
+            Err(As2Arrival::Before(Some(message))) => {
+                self.send_receipt_again(key.site, &message).await?;
+                return Ok(ClaimResult::Not(As2Arrival::Before(Some(message))));
             }
-            state.known.insert(key.clone(), Known::Publishing)
+            Err(arrival) => return Ok(ClaimResult::Not(arrival)),
         };
         let is_kept = matches!(before, Some(Known::Kept));
         let claimed = Claimed { claims: self, key };
@@ -119,7 +115,7 @@ impl As2Claims {
                 return Ok(ClaimResult::Ours(claimed));
             }
             Ok(As2Claim::Claimed(_)) => Ok(As2Arrival::Underway),
-            Ok(As2Claim::Received(event)) => self.known_event(event).await,
+            Ok(As2Claim::Received(event)) => self.known_event(claimed.key.site, event).await,
             Err(error) => {
                 tracing::warn!(code = error.code(), %error, "a message cannot be claimed");
                 // The answer may have been lost.
@@ -136,14 +132,41 @@ impl As2Claims {
         Ok(ClaimResult::Not(arrival?))
     }
 
+    /// From now on this process publishes it, unless it does already, or has: how it stood before.
+    fn begin(&self, key: &As2MessageKey) -> std::result::Result<Option<Known>, As2Arrival> {
+        let mut state = self.state.lock();
+        match state.known.get(key) {
+            Some(Known::Publishing) => Err(As2Arrival::Underway),
+            Some(Known::Published(message)) => Err(As2Arrival::Before(Some(message.clone()))),
+            Some(Known::Kept | Known::Undecided) | None => {
+                Ok(state.known.insert(key.clone(), Known::Publishing))
+            }
+        }
+    }
+
     /// What an event says of the message that it tells of.
-    async fn known_event(&self, event: EventId) -> Result<As2Arrival> {
+    async fn known_event(&self, site: SiteId, event: EventId) -> Result<As2Arrival> {
         let row = self.db.event(event).await.map_err(|error| {
             tracing::warn!(code = error.code(), %error, "a receipt cannot be read");
             database_away()
         })?;
         let file = row.as_ref().and_then(|row| row.event.fact.file());
-        Ok(As2Arrival::Before(file.and_then(|file| file.as2.clone())))
+        let message = file.and_then(|file| file.as2.clone());
+        if let Some(message) = &message {
+            self.send_receipt_again(site, message).await?;
+        }
+        Ok(As2Arrival::Before(message))
+    }
+
+    /// The sender of a message that comes again has not got the receipt: it gets it once more where
+    /// it wants it.
+    async fn send_receipt_again(&self, site: SiteId, message: &As2Message) -> Result<()> {
+        let now = self.recorder.env().now();
+        let Some(receipt) = As2QueuedReceipt::of_message(site, message, now) else { return Ok(()) };
+        self.db.queue_as2_receipt(&receipt).await.map_err(|error| {
+            tracing::warn!(code = error.code(), %error, "a receipt cannot be sent again");
+            database_away()
+        })
     }
 
     /// Ends claims of earlier starts when it is known what they have published, and gives back
@@ -183,7 +206,11 @@ impl As2Claims {
     /// Forgets messages that came so long ago that no copy of them is to be expected.
     pub(crate) async fn forget_old(&self) {
         let old = self.recorder.env().now().minus(limits::AS2_REMEMBERED);
-        if let Err(error) = self.db.forget_as2_messages(old).await {
+        let forgotten = async {
+            self.db.forget_as2_messages(old).await?;
+            self.db.forget_as2_sent(old).await
+        };
+        if let Err(error) = forgotten.await {
             tracing::debug!(code = error.code(), %error, "old messages are not forgotten");
         }
     }

@@ -4,6 +4,7 @@
 //! storage.
 
 mod incoming;
+mod incoming_receipt;
 mod payload_file;
 mod receipts;
 
@@ -12,12 +13,14 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
-use entrepot_as2_proto::{As2Headers, Disposition, Field, HeaderError, Headers};
+use entrepot_as2_proto::{As2Headers, Disposition, Field, HeaderError, Headers, is_receipt};
 
 use crate::context::RequestContext;
 use crate::problem::Problem;
 use crate::route_table::{Access, Served};
+use crate::upload_body::UploadBody;
 use incoming::Incoming;
+use incoming_receipt::IncomingReceipt;
 use receipts::{Receipts, answer};
 
 /// The address of AS2.
@@ -32,12 +35,16 @@ async fn receive(context: RequestContext, request: Request) -> Result<Response, 
     let names = As2Headers::parse(&fields).map_err(not_as2)?;
     let (from, to) = (names.from.as_str(), names.to.as_str());
     let gate = context.shared().gate();
-    match gate.as2_partner(context.site, from, to).await? {
-        Some(partner) => {
-            Incoming { context: context.clone(), partner, fields, names }.receive(body).await
-        }
-        None => unknown(&context, &names, body),
+    let Some(partner) = gate.as2_partner(context.site, from, to).await? else {
+        return unknown(&context, &names, body);
+    };
+    let mut body = UploadBody::of_anybody(body, context.connection.config.body_time());
+    let beginning = body.beginning(|seen| is_receipt(&fields, seen).is_some()).await?;
+    if is_receipt(&fields, &beginning) == Some(true) {
+        let context = context.clone();
+        return IncomingReceipt { context, partner, fields, names }.receive(body).await;
     }
+    Incoming { context: context.clone(), partner, fields, names }.receive(body).await
 }
 
 /// No partner has these names: it is told so where it waits for a receipt, and nothing is sent to

@@ -153,6 +153,8 @@ pub const HOOK_BODY_TIME: Duration = Duration::from_secs(30);
 pub const AS2_PAYLOAD_BYTES: u64 = 1 << 40;
 /// How many times its compressed size the content of a message of AS2 may have.
 pub const AS2_INFLATE_RATIO: u64 = 100;
+/// Most bytes of a receipt of AS2.
+pub const AS2_RECEIPT_BYTES: usize = 256 * 1024;
 /// Bytes of a message of AS2 that are unwrapped at a time.
 pub const AS2_PIECE_BYTES: usize = 64 * 1024;
 /// Random bytes of a boundary.

@@ -31,6 +31,31 @@ impl UploadBody {
         UploadBody::until(Box::pin(ended), body, patience)
     }
 
+    /// Of somebody who has not signed in, or not yet.
+    pub(crate) fn of_anybody(body: Body, patience: Duration) -> UploadBody {
+        UploadBody::until(Box::pin(std::future::pending()), body, patience)
+    }
+
+    /// It is of this account from now on.
+    pub(crate) fn is_of(&mut self, signed_in: SignedIn) {
+        let ended: BoxFuture<'static, ()> = Box::pin(async move { signed_in.ended().await });
+        self.ended = ended.fuse();
+    }
+
+    /// The first of it, as much as is `enough` or all of it; it comes once more by [`Self::next`].
+    pub(crate) async fn beginning(
+        &mut self,
+        enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<Bytes, Problem> {
+        let mut beginning = BytesMut::new();
+        while !enough(&beginning) {
+            let Some(bytes) = self.next().await? else { break };
+            beginning.extend_from_slice(&bytes);
+        }
+        self.rest = beginning.freeze();
+        Ok(self.rest.clone())
+    }
+
     /// Of an account that may go on until `ended` completes.
     pub(crate) fn until(
         ended: BoxFuture<'static, ()>,

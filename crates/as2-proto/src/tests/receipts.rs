@@ -113,3 +113,36 @@ fn an_id_cannot_write_fields_of_the_receipt() {
     assert_eq!(read.outcome, Outcome::Processed);
     assert_eq!(read.original_message_id.as_deref(), Some("<1@x>Disposition: a/b; failed--b"));
 }
+
+#[test]
+fn a_receipt_is_told_from_a_message_by_how_it_begins() {
+    let signed = "multipart/signed; protocol=\"application/pkcs7-signature\"; boundary=b";
+    let report = "Content-Type: multipart/report; report-type=disposition-notification; \
+                  boundary=r\r\n\r\n--r\r\n";
+    let whole = format!("preamble\r\n--b\r\n{report}");
+    let is = |kind: &str, body: &[u8]| is_receipt(&headers_of(kind), body);
+    assert_eq!(is(signed, whole.as_bytes()), Some(true));
+    assert_eq!(is(signed, whole.replace('\r', "").as_bytes()), Some(true));
+    let edi = whole.replace("multipart/report", "application/edi-x12");
+    assert_eq!(is(signed, edi.as_bytes()), Some(false));
+    // Nothing is decided before the header of the first part is there.
+    let end = whole.find("\r\n\r\n").unwrap() + 4;
+    for length in 0..end {
+        assert_eq!(is(signed, &whole.as_bytes()[..length]), None, "{length}");
+    }
+    assert_eq!(is(signed, &[b'x'; limits::RECOGNISED_BYTES]), Some(false));
+    assert_eq!(is("multipart/report; boundary=r", b""), Some(true));
+    assert_eq!(is("multipart/signed", b"--b"), Some(false));
+    assert_eq!(is("application/pkcs7-mime; smime-type=enveloped-data", b""), Some(false));
+}
+
+#[test]
+fn the_digests_of_a_message_are_kept_as_text() {
+    let mic = |byte| Mic { algorithm: DigestAlgorithm::Sha384, digest: vec![byte; 48] };
+    for uncompressed in [None, Some(mic(9))] {
+        let sent = SentMic { mic: mic(7), uncompressed };
+        assert_eq!(SentMic::from_texts(&sent.texts()), Some(sent));
+    }
+    assert_eq!(SentMic::from_texts(&[]), None);
+    assert_eq!(SentMic::from_texts(&["x".to_owned()]), None);
+}

@@ -8,8 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::event::As2Refusal;
-use entrepot_nouns::{Fact, SiteId};
+use entrepot_crypto::derived_id;
+use entrepot_db::As2SentMessage;
+use entrepot_journal::Scope;
+use entrepot_nouns::event::{As2ReceivedReceipt, As2Refusal};
+use entrepot_nouns::{EventId, Fact, JobId, SiteId};
 
 use super::{Attempt, Gate, Grant};
 use crate::as2::As2Partner;
@@ -29,6 +32,22 @@ impl Gate {
     ) -> Result<Option<Arc<As2Partner>>> {
         let partners = self.0.directory.as2_partners(site).await?;
         Ok(partners.of_names(partner, station))
+    }
+
+    /// The job that has sent a partner a message with this id, for which a receipt comes by itself;
+    /// `None`: none has.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn sender_of_as2(
+        &self,
+        site: SiteId,
+        partner: &As2Partner,
+        message_id: &str,
+    ) -> Result<Option<JobId>> {
+        let message_id = message_id.trim_start_matches('<').trim_end_matches('>');
+        let message = As2SentMessage { site, partner: &partner.endpoint, message_id };
+        Ok(self.0.directory.db().sender_of_as2(&message).await?)
     }
 }
 
@@ -64,21 +83,55 @@ impl Attempt {
         self.record(&format!("AS2 {from} to {to}"), "no partner has these AS2 names");
     }
 
-    /// Records that a message of a partner was refused. How long its sender has to wait if too
-    /// many of them were within this minute: then it is not told why, nor is that recorded. Who
-    /// changes messages that others have encrypted, and sees what is told of each, must not have
-    /// many tries.
+    /// Records that a message or a receipt of a partner was refused, unless too many of them were
+    /// within this minute: then its sender is not told why. Who changes messages that others have
+    /// encrypted, and sees what is told of each, must not have many tries. A receipt to be sent is
+    /// on stable storage when this returns.
     ///
     /// # Errors
-    /// The time to wait.
-    pub fn as2_refused(
+    /// It is not recorded.
+    pub async fn as2_refused(
         &self,
         partner: &As2Partner,
         refusal: As2Refusal,
-    ) -> std::result::Result<(), Duration> {
+    ) -> std::result::Result<(), As2NotTold> {
         let (endpoint, _) = partner.version;
-        self.gate.0.as2_refusals.count(*endpoint.as_bytes(), AS2_REFUSALS)?;
-        self.write(Fact::As2Refused { refusal });
+        let counted = self.gate.0.as2_refusals.count(*endpoint.as_bytes(), AS2_REFUSALS);
+        counted.map_err(As2NotTold::TooMany)?;
+        if refusal.receipt.is_none() {
+            self.write(Fact::As2Refused { refusal });
+            return Ok(());
+        }
+        let (scope, fact) = (Scope::site(self.peer.site), Fact::As2Refused { refusal });
+        let recorded = self.gate.0.recorder.record_durable(&scope, fact).await;
+        recorded.map(drop).map_err(|error| As2NotTold::NotRecorded(error.into()))
+    }
+
+    /// Records a receipt that a partner has sent, of the job that waits for it; on stable storage
+    /// when this returns. One that comes again is the same event.
+    ///
+    /// # Errors
+    /// The journal cannot take it.
+    pub async fn as2_receipt(
+        &self,
+        received: As2ReceivedReceipt,
+        job: Option<JobId>,
+    ) -> Result<()> {
+        let scope = Scope { job, ..Scope::site(self.peer.site) };
+        let parts = [received.partner.as_str(), &received.message_id, &received.receipt.body];
+        let id = EventId(derived_id("as2-receipt", &parts.map(str::as_bytes)));
+        let mut event = self.gate.0.recorder.event(&scope, Fact::As2ReceiptReceived { received });
+        event.id = id;
+        self.gate.0.recorder.seal(&event).await?;
         Ok(())
     }
+}
+
+/// Why a refusal is not recorded, and not told to whoever was refused.
+#[derive(Debug)]
+pub enum As2NotTold {
+    /// Too many were refused within this minute: this long is to wait.
+    TooMany(Duration),
+    /// The journal cannot take it.
+    NotRecorded(AuthError),
 }

@@ -1,11 +1,15 @@
 //! The ids of messages of AS2: each is had by one, until it is known what became of the message.
 
-use entrepot_nouns::event::As2Message;
-use entrepot_nouns::{Env, Event, Fact, NodeId, SiteId, Timestamp};
+use std::time::Duration;
+
+use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal, FileFact, HeldFact};
+use entrepot_nouns::{Env, Event, Fact, JobId, NodeId, SiteId, Timestamp};
 use uuid::Uuid;
 
 use super::{both, event, file, journal, name, node_id, piece};
-use crate::{As2Claim, As2MessageKey, As2Publisher, Db, Projected};
+use crate::{
+    As2Claim, As2MessageKey, As2Publisher, As2QueuedReceipt, As2SentMessage, Db, Projected,
+};
 
 fn message(id: &str) -> As2Message {
     As2Message {
@@ -88,7 +92,104 @@ async fn a_message_is_received_once_its_event_is_projected(db: Db) {
     assert_eq!(claim(&db, "<c>", later).await, As2Claim::Claimed(by));
 }
 
+fn asked_for_at(url: &str, id: &str) -> As2Message {
+    let receipt = As2Receipt {
+        message_id: format!("<receipt-{}", id.trim_start_matches('<')),
+        content_type: "multipart/report".to_owned(),
+        body: "YQ==".to_owned(),
+        url: Some(url.to_owned()),
+    };
+    As2Message { receipt: Some(Box::new(receipt)), ..message(id) }
+}
+
+fn told(env: &Env, message: As2Message, fact: fn(FileFact) -> Fact) -> Event {
+    let mut file = file(env, env.new_id(), "/in/order");
+    file.as2 = Some(Box::new(message));
+    event(env, fact(file))
+}
+
+fn held(file: FileFact) -> Fact {
+    let (prefix, stored) = (String::new(), "in/order".to_owned());
+    Fact::FileHeld { held: HeldFact { file, endpoint: name("e"), prefix, stored } }
+}
+
+async fn a_receipt_that_goes_elsewhere_is_sent_by_one_until_it_is_done(db: Db) {
+    let env = Env::simulated(4);
+    let node = name("n1");
+    let there = |id: &str| asked_for_at("http://globex.example/mdn", id);
+    let uploaded = |file| Fact::FileUploaded { file };
+    let refusal = As2Refusal {
+        partner: Some(name("globex")),
+        from: "GLOBEX".to_owned(),
+        to: "ACME".to_owned(),
+        message_id: Some("<c>".to_owned()),
+        disposition: "processed/error: decryption-failed".to_owned(),
+        address: "192.0.2.1".to_owned(),
+        receipt: there("<c>").receipt,
+    };
+    let events = journal(vec![
+        told(&env, there("<a>"), held),
+        told(&env, there("<b>"), uploaded),
+        event(&env, Fact::As2Refused { refusal }),
+        received(&env, "<d>"),
+    ]);
+    db.project(&piece(&node, &events, &[])).await.unwrap();
+    let (now, second) = (env.now(), Duration::from_secs(1));
+    assert_eq!(db.next_as2_receipt().await.unwrap(), Some(events[0].1.at));
+    let taken = db.claim_as2_receipts(now, now.plus(second), 10).await.unwrap();
+    let mut ids: Vec<&str> = taken.iter().map(|it| it.message_id.as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["<a>", "<b>", "<c>"]);
+    let first = taken.iter().find(|it| it.message_id == "<a>").unwrap();
+    let wanted = As2QueuedReceipt {
+        attempts: 1,
+        ..As2QueuedReceipt::of_message(SiteId::MAIN, &there("<a>"), events[0].1.at).unwrap()
+    };
+    assert_eq!(first, &wanted);
+    assert_eq!((first.sender.as_str(), first.receiver.as_str()), ("ACME", "GLOBEX"));
+    // Nobody else has them before that time is over, nor where their partner is put off.
+    assert_eq!(db.claim_as2_receipts(now, now.plus(second), 10).await.unwrap(), []);
+    let later = now.plus(second * 60);
+    db.put_off_as2_receipts(SiteId::MAIN, &name("globex"), later).await.unwrap();
+    assert_eq!(db.next_as2_receipt().await.unwrap(), Some(later));
+    db.end_as2_receipt("<receipt-a>").await.unwrap();
+    db.end_as2_receipt("<receipt-c>").await.unwrap();
+    // The message that was held is released: its receipt has been sent.
+    let (_, first_event) = &events[0];
+    let Fact::FileHeld { held } = &first_event.fact else { panic!() };
+    let released = event(&env, Fact::FileUploaded { file: held.file.clone() });
+    let more = vec![(5, released), (6, events[1].1.clone())];
+    db.project(&piece(&node, &more, &[])).await.unwrap();
+    let left = db.claim_as2_receipts(later, later.plus(second), 10).await.unwrap();
+    let [left] = &left[..] else { panic!("{left:?}") };
+    assert_eq!((left.message_id.as_str(), left.attempts), ("<b>", 2));
+    // A copy of the message that came again wants it once more.
+    db.queue_as2_receipt(first).await.unwrap();
+    db.queue_as2_receipt(first).await.unwrap();
+    let again = db.claim_as2_receipts(later, later.plus(second), 10).await.unwrap();
+    assert_eq!(again, [wanted]);
+}
+
+async fn it_is_known_who_has_sent_a_message(db: Db) {
+    let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
+    let partner = name("globex");
+    let of = |message_id| As2SentMessage { site: SiteId::MAIN, partner: &partner, message_id };
+    assert_eq!(db.sender_of_as2(&of("a")).await.unwrap(), None);
+    db.as2_sent(&of("a"), one, Timestamp(5)).await.unwrap();
+    db.as2_sent(&of("a"), one, Timestamp(9)).await.unwrap();
+    db.as2_sent(&of("b"), other, Timestamp(5)).await.unwrap();
+    assert_eq!(db.sender_of_as2(&of("a")).await.unwrap(), Some(one));
+    assert_eq!(db.forget_as2_sent(Timestamp(6)).await.unwrap(), 1);
+    assert_eq!(db.sender_of_as2(&of("b")).await.unwrap(), None);
+    assert_eq!(db.sender_of_as2(&of("a")).await.unwrap(), Some(one));
+    let stranger = name("initech");
+    let theirs = As2SentMessage { site: SiteId::MAIN, partner: &stranger, message_id: "a" };
+    assert_eq!(db.sender_of_as2(&theirs).await.unwrap(), None);
+}
+
 both!(
+    a_receipt_that_goes_elsewhere_is_sent_by_one_until_it_is_done,
+    it_is_known_who_has_sent_a_message,
     an_id_is_had_by_one_until_it_is_given_back,
     a_message_is_received_once_its_event_is_projected,
 );

@@ -23,6 +23,7 @@ fn common() -> Vec<Sql> {
         crate::jobs::ALL,
         crate::approvals::ALL,
         crate::as2_messages::ALL,
+        crate::as2_receipts::ALL,
         crate::job_steps::ALL,
         crate::lanes::ALL,
         crate::order::ALL,
@@ -53,6 +54,8 @@ fn only_postgres() -> Vec<Sql> {
     let batches = [
         crate::acme::LEASE_POSTGRES,
         crate::as2_messages::RECEIVED_POSTGRES,
+        crate::as2_receipts::CLAIM_POSTGRES,
+        crate::as2_receipts::QUEUE_POSTGRES,
         crate::configuration::ERA_POSTGRES,
         crate::events::PROJECT_POSTGRES,
         crate::events::SEAL_POSTGRES,

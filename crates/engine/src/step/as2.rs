@@ -6,6 +6,7 @@
 //! as delivered. `file.delivered` is one event however often it is recorded, and an attempt that
 //! finds it sends nothing.
 
+mod apart;
 mod draft;
 mod feed;
 mod receipt;
@@ -18,7 +19,7 @@ use entrepot_as2_proto::{MicalgStyle, SendRandom, SentMic};
 use entrepot_auth::As2Partner;
 use entrepot_crypto::cipher::ContentSecrets;
 use entrepot_net::http::{HttpError, Response, streamed};
-use entrepot_nouns::endpoint::{As2Compression, As2Send};
+use entrepot_nouns::endpoint::{As2Compression, As2ReceiptKind, As2Send};
 use entrepot_nouns::event::{As2Message, As2Receipt, FileFact};
 use entrepot_nouns::rule::As2Spec;
 use entrepot_nouns::transfer::hex;
@@ -36,9 +37,10 @@ use crate::meters::Meters;
 use crate::pause::Pause;
 use crate::rules;
 use crate::run::Run;
+use crate::web_client;
 use draft::PartnerKeys;
 use feed::{Fed, Leaving};
-use receipt::{Confirmed, NotConfirmed, SentMessage, Tries};
+use receipt::{Answered, Confirmed, NotConfirmed, SentMessage, Tries};
 
 #[async_trait]
 impl Step for As2Spec {
@@ -65,7 +67,11 @@ impl Step for As2Spec {
         let keys = PartnerKeys::of(&partner, started_at)?;
         let message_id = format!("<{}@entrepot>", ids::sent_by_step(run.job.id, key));
         let sending = Sending { draft, partner, keys, secret, message_id, started_at };
-        let delivered = sending.send(run).await?;
+        let delivered = if sending.is_confirmed_apart() {
+            sending.send_apart(run).await?
+        } else {
+            sending.send(run).await?
+        };
         sending.record(run, key, delivered).await
     }
 }
@@ -126,20 +132,24 @@ struct Delivered {
     receipt: Option<As2Receipt>,
 }
 
-/// What came back, and what had left by then.
-struct Answer {
-    response: Response,
-    /// `None`: it came before the whole message had left.
-    fed: Option<Fed>,
-}
-
 impl Sending {
     fn terms(&self) -> As2Send {
         self.partner.target.send
     }
 
-    /// Sends the message, and judges the answer.
+    /// Whether the receipt comes by itself.
+    fn is_confirmed_apart(&self) -> bool {
+        self.partner.target.receipt_url.is_some() && self.terms().receipt != As2ReceiptKind::None
+    }
+
+    /// Sends the message, and judges the receipt that is the answer.
     async fn send(&self, run: &mut Run<'_>) -> Result<Delivered, StepError> {
+        let answered = self.exchange(run).await?;
+        self.confirm(run, answered).await
+    }
+
+    /// Sends the message: what came back, and what had left by then.
+    async fn exchange(&self, run: &mut Run<'_>) -> Result<Answered, StepError> {
         let input = Input::open(run).await?;
         run.reached(Pause::SourceOpen)?;
         let size = input.source.size();
@@ -156,7 +166,7 @@ impl Sending {
         let patience = self.terms().timeout.0.duration();
         let leaving = Leaving::new(writer, patience);
         let authorities = self.partner.target.authorities.as_deref();
-        let client = http::client(&run.shared.web, authorities);
+        let client = web_client::client(&run.shared.web, authorities);
         run.hold.fence().await?;
         let not_sent = |error: &HttpError| http::not_sent(&self.partner.endpoint, error);
         let exchange = async {
@@ -169,40 +179,41 @@ impl Sending {
                     let answered = tokio::time::timeout(patience, sending).await;
                     let answered = answered.unwrap_or(Err(HttpError::Timeout(patience)));
                     let response = answered.map_err(|error| not_sent(&error))?;
-                    Ok(Answer { response, fed: Some(fed) })
+                    Ok((response, Some(fed)))
                 }
                 // It may refuse before it has read all.
                 answered = &mut sending => {
                     let response = answered.map_err(|error| not_sent(&error))?;
-                    Ok(Answer { response, fed: None })
+                    Ok((response, None))
                 }
             }
         };
-        let answer: Result<Answer, StepError> = run.hold.waiting(exchange).await?;
-        let answer = answer?;
+        let answer: Result<(Response, Option<Fed>), StepError> = run.hold.waiting(exchange).await?;
+        let (response, fed) = answer?;
         crash::point("as2.answered");
         run.reached(Pause::Published)?;
-        if answer.fed.is_some()
+        if fed.is_some()
             && let Some(verified) = input.verified()
         {
             run.verified = Some(verified);
         }
-        self.judge(run, size, answer).await
+        self.answered(run, response, size, fed).await
     }
 
-    /// What the answer means.
-    async fn judge(
+    /// Reads an answer, unless it refuses the request.
+    async fn answered(
         &self,
         run: &mut Run<'_>,
+        response: Response,
         size: u64,
-        answer: Answer,
-    ) -> Result<Delivered, StepError> {
-        let (response, endpoint) = (answer.response, &self.partner.endpoint);
+        fed: Option<Fed>,
+    ) -> Result<Answered, StepError> {
+        let endpoint = &self.partner.endpoint;
         if !response.status.is_success() {
             run.asked_to_wait = http::retry_after(&response, run.shared.recorder.env().now());
             return Err(run.hold.waiting(http::refusal(endpoint, response)).await?);
         }
-        let headers = response.headers;
+        let fields = receipt::fields(&response.headers);
         let body = run.hold.waiting(response.body.read_all(AS2_RECEIPT_BYTES)).await?;
         let body = body.map_err(|error| match error {
             HttpError::TooLong(_) => {
@@ -210,9 +221,14 @@ impl Sending {
             }
             error => http::not_sent(endpoint, &error),
         })?;
-        let sent = answer.fed.as_ref().map(|fed| &fed.sent);
+        Ok(Answered { fields, body: body.to_vec(), size, fed })
+    }
+
+    /// What a receipt means.
+    async fn confirm(&self, run: &mut Run<'_>, answered: Answered) -> Result<Delivered, StepError> {
+        let sent = answered.fed.as_ref().map(|fed| &fed.sent);
         let message = SentMessage {
-            endpoint,
+            endpoint: &self.partner.endpoint,
             message_id: &self.message_id,
             send: self.terms(),
             trusted: &self.keys.certificates,
@@ -220,7 +236,7 @@ impl Sending {
             tries: if run.again() { Tries::Repeated } else { Tries::First },
         };
         let mic = sent.map(|sent| self.mic(sent));
-        let judged = message.judge(&headers, &body);
+        let judged = message.judge(&answered.fields, &answered.body);
         let (disposition, verified) = match &judged {
             Ok(Confirmed { disposition, verified, .. }) => (disposition, *verified),
             Err(NotConfirmed { disposition, .. }) => (disposition, false),
@@ -229,9 +245,9 @@ impl Sending {
         let left = Left { message_id, disposition: disposition.as_deref(), mic, verified };
         run.result = Some(left.told());
         let Confirmed { receipt, .. } = judged.map_err(|failed| failed.error)?;
-        let digests = answer.fed.map(|fed| fed.digests).unwrap_or_default();
+        let digests = answered.fed.map(|fed| fed.digests).unwrap_or_default();
         let mic = mic.unwrap_or_default().to_owned();
-        Ok(Delivered { size, digests, mic, verified, receipt })
+        Ok(Delivered { size: answered.size, digests, mic, verified, receipt })
     }
 
     fn mic(&self, sent: &SentMic) -> String {

@@ -15,7 +15,6 @@ use entrepot_net::http::{
     BodyWriter, Client, HeaderName, HeaderValue, HttpError, Method, Request, Response, header,
     streamed,
 };
-use entrepot_net::tls::ServerTrust;
 use entrepot_nouns::endpoint::WebTarget;
 use entrepot_nouns::rule::{HttpAnswer, HttpMethod, HttpSpec};
 use entrepot_nouns::{EndpointTarget, Name, Secret, Timestamp};
@@ -25,8 +24,9 @@ use super::source::Input;
 use super::{Step, StepError};
 use crate::http_request::{Content, Draft};
 use crate::ids::{self, StepKey};
-use crate::limits::{HTTP_ANSWER_BYTES, HTTP_QUOTED_BYTES};
+use crate::limits::HTTP_ANSWER_BYTES;
 use crate::run::Run;
+use crate::web_client;
 
 /// The field by which a server knows a request that comes again
 /// (draft-ietf-httpapi-idempotency-key-header).
@@ -50,7 +50,7 @@ impl Step for HttpSpec {
             })?;
             request = request.header(KEY_FIELD, key);
         }
-        let client = client(&run.shared.web, target.authorities.as_deref());
+        let client = web_client::client(&run.shared.web, target.authorities.as_deref());
         let response = match draft.content {
             Content::Bytes(bytes) => {
                 request.body = bytes;
@@ -145,14 +145,6 @@ pub(super) fn other_kind(endpoint: &Name, kind: &str, wanted: &str) -> StepError
     StepError::permanent("EP0811", text)
 }
 
-/// A client that checks servers by these authorities.
-pub(super) fn client(system: &Client, authorities: Option<&str>) -> Client {
-    match authorities {
-        Some(pem) => Client::new(ServerTrust::Authorities(pem.as_bytes().to_vec())),
-        None => system.clone(),
-    }
-}
-
 /// The request with its head, without a body.
 fn request(
     spec: &HttpSpec,
@@ -176,7 +168,7 @@ fn request(
         made.map_err(|error| StepError::permanent(error.code(), error.to_string()))?;
     request.dial = DialPolicy { allow_private: target.allow_private };
     request.head_time = Duration::from_secs(u64::from(spec.timeout_seconds));
-    request.headers.insert(header::USER_AGENT, user_agent());
+    request.headers.insert(header::USER_AGENT, web_client::user_agent());
     for (name, value) in &draft.headers {
         request.headers.insert(name, value.clone());
     }
@@ -188,10 +180,6 @@ fn request(
         request.headers.insert(name, value);
     }
     Ok(request)
-}
-
-pub(super) fn user_agent() -> HeaderValue {
-    HeaderValue::from_static(concat!("Entrepot/", env!("CARGO_PKG_VERSION")))
 }
 
 /// The field that proves who asks.
@@ -247,12 +235,7 @@ pub(super) fn not_sent(endpoint: &Name, error: &HttpError) -> StepError {
 /// What a status with which the step is not done means, in the words of the server.
 pub(super) async fn refusal(endpoint: &Name, response: Response) -> StepError {
     let status = response.status;
-    let said = response.body.read_all(HTTP_QUOTED_BYTES).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    let said: String =
-        said.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
-    let text = format!("endpoint '{endpoint}' answered {status}: {}", said.trim());
-    let text = text.trim_end_matches([':', ' ']);
+    let text = format!("endpoint '{endpoint}' answered {}", web_client::said(response).await);
     match status.as_u16() {
         408 | 425 | 429 | 500..=599 => StepError::transient("EP0892", text),
         _ => StepError::permanent("EP0891", text),

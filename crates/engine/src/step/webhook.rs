@@ -20,6 +20,7 @@ use crate::limits::WEBHOOK_TIME;
 use crate::pause::Pause;
 use crate::rules;
 use crate::run::Run;
+use crate::web_client;
 
 #[async_trait]
 impl Step for WebhookSpec {
@@ -53,10 +54,11 @@ impl Step for WebhookSpec {
             request.headers.insert(name, value);
         }
         let media_type = HeaderValue::from_static("application/json");
-        request = request.header(header::USER_AGENT, http::user_agent()).content(media_type, body);
+        request =
+            request.header(header::USER_AGENT, web_client::user_agent()).content(media_type, body);
         request.dial = DialPolicy { allow_private: target.allow_private };
         request.head_time = WEBHOOK_TIME;
-        let client = http::client(&run.shared.web, target.authorities.as_deref());
+        let client = web_client::client(&run.shared.web, target.authorities.as_deref());
         run.hold.fence().await?;
         let sent = run.hold.waiting(client.send(request)).await?;
         let response = sent.map_err(|error| http::not_sent(&self.endpoint, &error))?;

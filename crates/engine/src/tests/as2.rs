@@ -1,7 +1,7 @@
 //! Steps that send messages of AS2. Real connections take real time, so the clock of the runtime is
 //! not stopped here.
 
-mod partner;
+pub(super) mod partner;
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,7 @@ async fn key(world: &World, called: &str, party: &Party, private: Option<&str>) 
 }
 
 /// The partner GLOBEX at this port, with `more` in its endpoint.
-async fn agreed(world: &World, port: u16, more: Json) {
+pub(super) async fn agreed(world: &World, port: u16, more: Json) {
     key(world, "ours", &ACME, Some(&ACME.key_pem)).await;
     key(world, "theirs", &GLOBEX, None).await;
     let mut target = json!({"partner": "GLOBEX", "station": "ACME Inc", "keys": ["ours"],
@@ -41,7 +41,7 @@ async fn agreed(world: &World, port: u16, more: Json) {
     world.put(&endpoint).await;
 }
 
-fn sending() -> Rule {
+pub(super) fn sending() -> Rule {
     let send = json!({"name": "send", "as2": {"endpoint": "globex", "subject": "File {name}"}});
     // Of a job of one step that was done nothing is kept but its end.
     doing(json!([send, {"check": {"that": "has(steps.send.message_id)", "message": "no id"}}]))
@@ -66,20 +66,20 @@ fn error(job: &Job) -> &str {
 }
 
 /// What the last attempt of the step left.
-async fn left(world: &World, job: &Job) -> Json {
+pub(super) async fn left(world: &World, job: &Job) -> Json {
     let steps = world.db.job_steps(job.id).await.unwrap();
     let step = steps.iter().rfind(|step| step.address.0 == "send");
     step.map(|step| step.result.clone().unwrap()).unwrap_or_default()
 }
 
 /// Waits, in real time.
-async fn until(world: &World, mut is: impl AsyncFnMut(&World) -> bool) {
+pub(super) async fn until(world: &World, mut is: impl AsyncFnMut(&World) -> bool) {
     while !is(world).await {
         tokio::task::yield_now().await;
     }
 }
 
-async fn delivered(world: &World) -> As2Message {
+pub(super) async fn delivered(world: &World) -> As2Message {
     until(world, async |world| !world.events("file.delivered").await.is_empty()).await;
     let events = world.events("file.delivered").await;
     let [event] = &events[..] else { panic!("{} deliveries", events.len()) };

@@ -82,7 +82,7 @@ async fn failures_are_retried_on_schedule_then_end_in_the_dead_letter_state() {
     let delays: Vec<Duration> = retries
         .iter()
         .map(|event| match &event.fact {
-            Fact::JobRetrying { due_at, .. } => due_at.since(event.at),
+            Fact::JobRetrying { retrying } => retrying.due_at.since(event.at),
             _ => Duration::ZERO,
         })
         .collect();

@@ -3,6 +3,7 @@
 mod again;
 mod approvals;
 mod as2;
+mod as2_apart;
 mod branches;
 mod calls;
 mod change;

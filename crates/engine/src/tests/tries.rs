@@ -35,7 +35,7 @@ async fn pauses(world: &World) -> Vec<u64> {
     world.projected().await;
     let told = world.events("job.retrying").await;
     let pause = |event: &Event| match &event.fact {
-        Fact::JobRetrying { due_at, .. } => due_at.since(event.at),
+        Fact::JobRetrying { retrying } => retrying.due_at.since(event.at),
         _ => Duration::ZERO,
     };
     // Spread by ± 20 %.

@@ -373,3 +373,15 @@ async fn a_body_that_is_made_while_it_is_sent_arrives_whole_or_is_cut_off() {
     assert!(matches!(error, HttpError::Exchange(_)), "{error}");
     assert!(received.try_recv().is_err(), "a body that was cut off was taken for whole");
 }
+
+#[test]
+fn the_origin_of_a_url_is_its_scheme_host_and_port() {
+    assert_eq!(host_of("https://MDN.example:8443/a?b").as_deref(), Some("mdn.example"));
+    assert_eq!(host_of("ftp://mdn.example/"), None);
+    assert_eq!(host_of("https://a@mdn.example/"), None);
+    assert!(is_same_origin("https://A.example/x", "https://a.example:443/y"));
+    for other in ["http://a.example/", "https://a.example:444/", "https://b.example/", "x"] {
+        assert!(!is_same_origin("https://a.example/", other), "{other}");
+    }
+    assert!(!is_same_origin("x", "x"));
+}

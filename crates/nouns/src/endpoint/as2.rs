@@ -14,7 +14,7 @@ use crate::secret::{Sealed, Secret};
 
 pub use send::{
     As2Cipher, As2Compression, As2Digest, As2KeyTransport, As2MicCheck, As2Micalg, As2ReceiptKind,
-    As2Send, As2Signature, As2Timeout,
+    As2ReceiptTime, As2Send, As2Signature, As2Timeout,
 };
 
 /// A partner of AS2: its messages are received at `/as2` of a listener, and steps `as2` send
@@ -49,6 +49,10 @@ pub struct As2Target {
     /// How messages to it are made, and what its receipts must have.
     #[serde(default, skip_serializing_if = "is_default")]
     pub send: As2Send,
+    /// The address of ours to which it sends its receipts by themselves, `https://host/as2`: the
+    /// step rests until one comes. Unset: they are the answers to the messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_url: Option<String>,
     /// Hosts, besides that of `url`, to which it may have receipts sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipt_hosts: Vec<String>,
@@ -122,6 +126,7 @@ impl As2Target {
             require: As2Security::default(),
             url: None,
             send: As2Send::default(),
+            receipt_url: None,
             receipt_hosts: Vec::new(),
             user: None,
             password_sealed: None,
@@ -160,9 +165,7 @@ impl As2Target {
                 return Err(flaw(field, &format!("name at most {AS2_KEYS}")));
             }
         }
-        if let Some(url) = &self.url
-            && !(url.starts_with("https://") || url.starts_with("http://"))
-        {
+        if self.url.as_ref().is_some_and(|url| !is_web_address(url)) {
             return Err(flaw("url", "give https://host/path, or http://"));
         }
         if self.account.is_none() && self.url.is_none() {
@@ -181,10 +184,13 @@ impl As2Target {
 
     /// What is sent can be made with the keys that are named.
     fn check_send(&self) -> Result<(), FieldError> {
-        let As2Send { signature, cipher, receipt, mic, timeout, .. } = self.send;
+        let As2Send { signature, cipher, receipt, mic, .. } = self.send;
         if self.url.is_none() {
-            let unused = self.send != As2Send::default();
             let what = "give 'url' to send it messages";
+            if self.receipt_url.is_some() {
+                return Err(flaw("receipt_url", what));
+            }
+            let unused = self.send != As2Send::default();
             return if unused { Err(flaw("send", what)) } else { Ok(()) };
         }
         if signature != As2Signature::None && self.keys.is_empty() {
@@ -203,9 +209,18 @@ impl As2Target {
         if receipt == As2ReceiptKind::None && mic == As2MicCheck::Required {
             return Err(flaw("send.mic", "only a receipt has a MIC: set send.receipt"));
         }
-        let seconds = timeout.0.duration().as_secs();
-        if !(1..=24 * 3600).contains(&seconds) {
-            return Err(flaw("send.timeout", "from 1s to 1d"));
+        self.check_receipts_apart()?;
+        self.send.check_times().map_err(|(field, what)| flaw(field, what))
+    }
+
+    /// Receipts that come by themselves.
+    fn check_receipts_apart(&self) -> Result<(), FieldError> {
+        let Some(url) = &self.receipt_url else { return Ok(()) };
+        if !is_web_address(url) {
+            return Err(flaw("receipt_url", "give https://host/as2, or http://"));
+        }
+        if self.send.receipt == As2ReceiptKind::None {
+            return Err(flaw("receipt_url", "no receipt is asked for: set send.receipt"));
         }
         Ok(())
     }
@@ -235,6 +250,10 @@ impl As2Target {
 fn is_as2_name(name: &str) -> bool {
     let printable = name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     printable && name.trim() == name && (1..=AS2_NAME_CHARACTERS).contains(&name.len())
+}
+
+fn is_web_address(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
 }
 
 fn flaw(field: &str, what: &str) -> FieldError {

@@ -66,11 +66,51 @@ pub struct As2Refusal {
     /// The Message-ID as it came, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// What the receipt says, such as `processed/error: decryption-failed`.
+    /// What the receipt says, such as `processed/error: decryption-failed`; of a receipt, why it
+    /// counts for nothing.
     pub disposition: String,
     /// The peer's IP address, without a port.
     pub address: String,
     /// The receipt, where one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<As2Receipt>>,
+}
+
+/// A receipt on its way to the address where its partner wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2ReceiptSending {
+    /// The endpoint of the partner.
+    pub partner: Name,
+    /// The Message-ID of the message that it is for.
+    pub message_id: String,
+    /// The Message-ID of the receipt.
+    pub receipt: String,
+    /// Where it goes.
+    pub url: String,
+    /// Attempts made, counting the last one.
+    pub attempts: u32,
+    /// Why it is given up, one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A receipt that a partner has sent to an address of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2ReceivedReceipt {
+    /// The endpoint of the partner.
+    pub partner: Name,
+    /// The Message-ID of the message that it is for.
+    pub message_id: String,
+    /// What it says, such as `processed`.
+    pub disposition: String,
+    /// The message integrity check: a digest as base64, and its algorithm (RFC 4130 §7.3.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mic: Option<String>,
+    /// SHA-256 of the certificate that signed it, 64 hexadecimal digits; none: it was not signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
+    /// The peer's IP address, without a port.
+    pub address: String,
+    /// The receipt as it came.
+    pub receipt: Box<As2Receipt>,
 }

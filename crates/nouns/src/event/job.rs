@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
+use crate::time::Timestamp;
 
 /// An order whose jobs stand still behind one that failed for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,4 +15,17 @@ pub struct StoppedFact {
     pub order: String,
     /// Why the job failed, one sentence.
     pub error: String,
+}
+
+/// A job whose attempt failed, and that is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetryingFact {
+    /// The name of the rule, which may have been deleted since.
+    pub rule: Name,
+    /// Attempts made so far, counting this one.
+    pub attempts: u32,
+    /// Why, one sentence.
+    pub error: String,
+    /// When the next attempt may begin.
+    pub due_at: Timestamp,
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ids::NodeId;
+use crate::lane::PoolPlaces;
 use crate::name::Name;
 use crate::time::Timestamp;
 
@@ -114,6 +116,28 @@ pub struct LimitedFact {
     pub upload: Option<u64>,
     /// Bytes a second from us to peers.
     pub download: Option<u64>,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+}
+
+/// A node that has come to an installation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JoinedFact {
+    /// Its id, made with its journal.
+    pub node_id: NodeId,
+    /// The smallest number that no other node has.
+    pub slot: u32,
+    /// Who: an admin account, or `cli:<user>`; else `node:<name>`.
+    pub by: String,
+}
+
+/// Other sizes of the pools of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolsFact {
+    /// The node whose pools they are.
+    pub name: Name,
+    /// The sizes that were named.
+    pub places: PoolPlaces,
     /// Who: an admin account, or `cli:<user>`.
     pub by: String,
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -11,7 +10,7 @@ use entrepot_as2_proto::{
     As2Headers, DigestAlgorithm, Disposition, Headers, LeastSecurity, Legacy, Mic, MicalgStyle,
     OwnKey, Protection, ReceiveOptions, Received, Receiver, is_message_id,
 };
-use entrepot_auth::{As2OwnKey, As2Partner, AuthError, as2};
+use entrepot_auth::{As2NotTold, As2OwnKey, As2Partner, AuthError, as2};
 use entrepot_nouns::endpoint::{As2Legacy, As2Protection, As2Security};
 use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal};
 use entrepot_nouns::transfer::hex;
@@ -41,17 +40,16 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// Takes the body. A refusal travels in a receipt where one was asked for.
-    pub(super) async fn receive(self, body: Body) -> Result<Response, Problem> {
+    pub(super) async fn receive(self, mut body: UploadBody) -> Result<Response, Problem> {
         let now = self.context.shared().env().now();
+        if let Some(problem) = self.flaw_of_address() {
+            return Err(problem);
+        }
         if let Some(flaw) = self.flaw_of_head() {
             return self.refuse(flaw, now).await;
         }
-        if let Some(problem) = self.receipt_goes_elsewhere() {
-            return Err(problem);
-        }
         let signed_in = SignedIn::with(self.session().await?);
-        let patience = self.context.connection.config.body_time();
-        let mut body = UploadBody::new(body, signed_in.clone(), patience);
+        body.is_of(signed_in.clone());
         let message_id = self.names.message_id.as_deref().unwrap_or_default();
         let folder = &self.partner.target.folder;
         let mut file = PayloadFile::new(signed_in.vfs(), folder, message_id);
@@ -81,11 +79,15 @@ impl Incoming {
         unknown.then_some(Disposition::UnsupportedMicAlgorithms)
     }
 
-    /// Why the receipt cannot be sent where it shall go.
-    fn receipt_goes_elsewhere(&self) -> Option<Problem> {
-        let _url = self.names.receipt.as_ref()?.delivery.as_ref()?;
-        let why = "receipts are given as the answer alone here; leave out Receipt-Delivery-Option";
-        Some(Problem::new(StatusCode::NOT_IMPLEMENTED, "EP1206", why))
+    /// Why the receipt cannot be sent where it shall go. That is said in no receipt, for there is
+    /// nowhere to send it.
+    fn flaw_of_address(&self) -> Option<Problem> {
+        let address = self.names.receipt.as_ref()?.delivery.as_ref()?;
+        if self.partner.may_have_receipts_at(address) {
+            return None;
+        }
+        let why = "the address of Receipt-Delivery-Option is at no host that was agreed";
+        Some(Problem::new(StatusCode::FORBIDDEN, "EP1206", why))
     }
 
     /// The session of the account that the messages of the partner are for. Another one when what
@@ -208,7 +210,6 @@ impl Incoming {
     /// The message counts for nothing. What its sender learns is also in the audit log.
     async fn refuse(&self, disposition: Disposition, now: Timestamp) -> Result<Response, Problem> {
         let receipt = self.receipts(now).make(disposition, None);
-        let shared = self.context.shared();
         let refusal = As2Refusal {
             partner: Some(self.partner.endpoint.clone()),
             from: self.names.from.as_str().to_owned(),
@@ -216,16 +217,10 @@ impl Incoming {
             message_id: self.names.message_id.as_deref().map(shortened),
             disposition: disposition.text().to_owned(),
             address: self.context.peer().ip().to_canonical().to_string(),
-            receipt: None,
+            // It is sent from the event.
+            receipt: receipt.clone().filter(|it| it.url.is_some()).map(Box::new),
         };
-        let peer = self.context.connection.as_peer(shared, self.context.site);
-        let told = shared.gate().attempt(peer).as2_refused(&self.partner, refusal);
-        if let Err(wait) = told {
-            let why = "too many messages of this partner were refused within this minute";
-            let wait = HeaderValue::from(wait.as_secs().saturating_add(1));
-            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "EP1209", why);
-            return Err(problem.with(RETRY_AFTER, wait));
-        }
+        tell_of_refusal(&self.context, &self.partner, refusal).await?;
         match receipt {
             Some(receipt) => answer(&self.names, &receipt),
             None => {
@@ -234,6 +229,29 @@ impl Incoming {
             }
         }
     }
+}
+
+/// Records a refusal, unless too many were told within this minute. When this returns, a receipt
+/// that is to be sent is on stable storage.
+pub(super) async fn tell_of_refusal(
+    context: &RequestContext,
+    partner: &As2Partner,
+    refusal: As2Refusal,
+) -> Result<(), Problem> {
+    let shared = context.shared();
+    let peer = context.connection.as_peer(shared, context.site);
+    let told = shared.gate().attempt(peer).as2_refused(partner, refusal).await;
+    told.map_err(|not_told| match not_told {
+        As2NotTold::TooMany(wait) => {
+            let why = "too many messages of this partner were refused within this minute";
+            let wait = HeaderValue::from(wait.as_secs().saturating_add(1));
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "EP1209", why);
+            problem.with(RETRY_AFTER, wait)
+        }
+        As2NotTold::NotRecorded(error) => {
+            Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..Problem::from(error) }
+        }
+    })
 }
 
 /// Writes all that is unwrapped.
@@ -266,7 +284,7 @@ fn not_admitted(error: AuthError) -> Problem {
     }
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(AS2_SUBJECT_CHARACTERS).collect()
 }
 

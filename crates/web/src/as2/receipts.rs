@@ -4,7 +4,7 @@
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{
@@ -100,8 +100,11 @@ pub(super) fn asked_digest(names: &As2Headers) -> Option<DigestAlgorithm> {
     names.receipt.as_ref()?.options.digests.first().copied()
 }
 
-/// The answer that is a receipt.
+/// The answer to a message with a receipt: the receipt, or nothing, for it is sent by itself.
 pub(super) fn answer(names: &As2Headers, receipt: &As2Receipt) -> Result<Response, Problem> {
+    if receipt.url.is_some() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let unreadable = |what: &str| {
         let why = format!("the receipt cannot be given: {what}");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "EP1205", why)

@@ -2,11 +2,14 @@
 
 mod partner;
 
-use entrepot_as2_proto::{Compression, ContentCipher, DigestAlgorithm, read_receipt};
-use entrepot_db::{Projected, Projection};
-use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection};
+use entrepot_as2_proto::{
+    Compression, ContentCipher, DigestAlgorithm, Disposition, MicalgStyle, OwnKey, Receipt,
+    RsaPadding, Signer, read_receipt, signed,
+};
+use entrepot_db::{As2SentMessage, Projected, Projection};
+use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection, As2ReceiptKind, As2Target};
 use entrepot_nouns::event::As2Message;
-use entrepot_nouns::{Account, Event, Fact, SiteId};
+use entrepot_nouns::{Account, Event, Fact, JobId, SiteId};
 use entrepot_world::name;
 
 use super::client::Answer;
@@ -267,4 +270,143 @@ async fn a_store_or_an_account_that_takes_nothing_is_for_later() {
     node.world.put(&anna).await;
     let answer = partner.message("<2@globex>", PAYLOAD).post(&node).await;
     assert_eq!((answer.status, answer.code().as_str()), (403, "EP1204"), "{answer:?}");
+}
+
+/// Where a receipt shall go that is not the answer.
+const THERE: &str = "http://mdn.globex.example/receipts";
+
+#[tokio::test]
+async fn a_receipt_is_sent_elsewhere_only_where_that_was_agreed() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |target| {
+        target.receipt_hosts = vec!["MDN.globex.example".to_owned()];
+    })
+    .await;
+    let mut sent = partner.message("<1@globex>", PAYLOAD);
+    for elsewhere in [
+        "http://globex.example/receipts",
+        "http://mdn.globex.example.evil.example/",
+        "http://mdn.globex.example@169.254.169.254/",
+        "ftp://mdn.globex.example/",
+        "mailto:edi@globex.example",
+    ] {
+        sent.delivery = Some(elsewhere.to_owned());
+        let answer = sent.post(&node).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "EP1206"), "{elsewhere}");
+    }
+    assert_eq!(received(&node).await, []);
+    sent.delivery = Some(THERE.to_owned());
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.body.len()), (204, 0), "{answer:?}");
+    let [message] = &received(&node).await[..] else { panic!("not one message") };
+    let receipt = message.receipt.clone().unwrap();
+    assert_eq!(receipt.url.as_deref(), Some(THERE));
+    assert!(receipt.content_type.starts_with("multipart/signed"), "{receipt:?}");
+    // It comes again: no second file, and the receipt is to be sent once more.
+    assert_eq!(sent.post(&node).await.status, 204);
+    assert_eq!(received(&node).await.len(), 1);
+    let db = &node.world.bed.db;
+    let now = node.world.bed.env.now();
+    let queued = db.claim_as2_receipts(now, now, 10).await.unwrap();
+    let [queued] = &queued[..] else { panic!("{queued:?}") };
+    assert_eq!(queued.receipt, *receipt);
+    let mut bad = partner.message("<2@globex>", PAYLOAD);
+    (bad.delivery, bad.plan.signing) = (Some(THERE.to_owned()), None);
+    assert_eq!(bad.post(&node).await.status, 204);
+    let events = node.world.events().await;
+    let refusal = events.into_iter().find_map(|event| match event.fact {
+        Fact::As2Refused { refusal } => Some(refusal),
+        _ => None,
+    });
+    let receipt = refusal.unwrap().receipt.unwrap();
+    assert_eq!(receipt.url.as_deref(), Some(THERE));
+}
+
+/// A receipt of the partner for a message of ours.
+async fn post_receipt(node: &Node, partner: &Partner, id: &str, by: Option<&OwnKey>) -> Answer {
+    let name = entrepot_as2_proto::As2Name::new("GLOBEX").unwrap();
+    let receipt = Receipt {
+        recipient: &name,
+        original_message_id: id,
+        disposition: Disposition::Processed,
+        mic: Some(&partner.message("<x@x>", PAYLOAD).mic),
+        style: MicalgStyle::Dashed,
+        reporting_ua: "a test",
+    };
+    let mut document = receipt.document("inner-0123456789abcdef");
+    if let Some(OwnKey { certificate, key }) = by.cloned() {
+        let (digest, padding) = (DigestAlgorithm::Sha256, RsaPadding::Pkcs1);
+        let signer = Signer { certificate, key, digest, padding, time: 1_769_903_999 };
+        document = signed(&document, &signer, MicalgStyle::Dashed, "outer-9876543210").unwrap();
+    }
+    let fields = format!(
+        "AS2-Version: 1.2\r\nAS2-From: GLOBEX\r\nAS2-To: \"Acme Ltd\"\r\n\
+         Message-ID: <r@globex>\r\nContent-Type: {}\r\n",
+        document.content_type
+    );
+    node.connect().await.upload("POST /as2", &fields, &document.body).await
+}
+
+/// The messages that receipts came for, with the job that had sent each, and whether it was signed.
+async fn receipts(node: &Node) -> Vec<(String, Option<JobId>, bool)> {
+    let came = |event: Event| match event.fact {
+        Fact::As2ReceiptReceived { received } => {
+            Some((received.message_id, event.job, received.signed_by.is_some()))
+        }
+        _ => None,
+    };
+    node.world.events().await.into_iter().filter_map(came).collect()
+}
+
+#[tokio::test]
+async fn a_receipt_of_a_partner_counts_if_it_is_signed_or_names_what_was_sent() {
+    let node = Node::start().await;
+    let agreed = |target: &mut As2Target| {
+        target.url = Some("http://globex.example/as2".to_owned());
+        target.send.receipt = As2ReceiptKind::Unsigned;
+    };
+    let partner = Partner::agree(&node, agreed).await;
+    let job = JobId(uuid::Uuid::from_u128(7));
+    let sent =
+        As2SentMessage { site: SiteId::MAIN, partner: &name("globex"), message_id: "1@entrepot" };
+    node.world.bed.db.as2_sent(&sent, job, node.world.bed.env.now()).await.unwrap();
+    let answer = post_receipt(&node, &partner, "<1@entrepot>", None).await;
+    assert_eq!((answer.status, answer.body.len()), (204, 0), "{answer:?}");
+    let answer = post_receipt(&node, &partner, "<2@entrepot>", Some(&partner.globex)).await;
+    assert_eq!(answer.status, 204, "{answer:?}");
+    let answer = post_receipt(&node, &partner, "<3@entrepot>", None).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "EP1242"));
+    let stranger = Partner::stranger();
+    let answer = post_receipt(&node, &partner, "<1@entrepot>", Some(&stranger.globex)).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "EP1242"));
+    let came = receipts(&node).await;
+    let ids = ["<1@entrepot>", "<2@entrepot>"].map(str::to_owned);
+    let [one, two] = ids;
+    assert_eq!(came, [(one, Some(job), false), (two, None, true)]);
+    let refused = refused(&node).await;
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(refused[0].starts_with("receipt: it is not signed"), "{refused:?}");
+    // None of them was taken for a file.
+    assert_eq!(received(&node).await, []);
+    // A message is told from a receipt, whatever it is wrapped in.
+    let mut message = partner.message("<m@globex>", PAYLOAD);
+    message.plan.envelope = None;
+    let answer = message.post(&node).await;
+    assert_eq!(outcome(&partner, &answer), "processed/error: insufficient-message-security");
+}
+
+#[tokio::test]
+async fn where_signed_receipts_were_agreed_no_other_one_says_that_a_file_arrived() {
+    let node = Node::start().await;
+    let agreed = |target: &mut As2Target| target.url = Some("http://globex.example/as2".to_owned());
+    let partner = Partner::agree(&node, agreed).await;
+    let (site, endpoint) = (SiteId::MAIN, name("globex"));
+    let sent = As2SentMessage { site, partner: &endpoint, message_id: "1@entrepot" };
+    let job = JobId(uuid::Uuid::from_u128(7));
+    node.world.bed.db.as2_sent(&sent, job, node.world.bed.env.now()).await.unwrap();
+    let answer = post_receipt(&node, &partner, "<1@entrepot>", None).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "EP1242"));
+    let answer = post_receipt(&node, &partner, "<1@entrepot>", Some(&partner.globex)).await;
+    assert_eq!(answer.status, 204, "{answer:?}");
+    assert_eq!(receipts(&node).await, [("<1@entrepot>".to_owned(), Some(job), true)]);
 }

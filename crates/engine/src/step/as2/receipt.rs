@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{
-    Field, Headers, Outcome, ReadReceipt, ReceiptError, SentMic, read_receipt,
+    Field, Headers, Outcome, ReadReceipt, ReceiptError, SentMic, is_receipt, read_receipt,
 };
 use entrepot_crypto::Certificate;
 use entrepot_net::http::HeaderMap;
@@ -13,8 +13,26 @@ use entrepot_nouns::Name;
 use entrepot_nouns::endpoint::{As2MicCheck, As2ReceiptKind, As2Send};
 use entrepot_nouns::event::As2Receipt;
 
+use super::feed::Fed;
 use crate::limits::AS2_QUOTED_CHARACTERS;
 use crate::step::StepError;
+
+/// What came back for a message, and what had left by then.
+pub(super) struct Answered {
+    pub(super) fields: Headers,
+    pub(super) body: Vec<u8>,
+    /// Bytes of the file.
+    pub(super) size: u64,
+    /// `None`: it came before the whole message had left.
+    pub(super) fed: Option<Fed>,
+}
+
+impl Answered {
+    /// Whether it is a receipt, and not just a page or nothing.
+    pub(super) fn is_receipt(&self) -> bool {
+        is_receipt(&self.fields, &self.body) == Some(true)
+    }
+}
 
 /// What is known of the message that a receipt is for.
 pub(super) struct SentMessage<'a> {
@@ -60,17 +78,12 @@ impl From<StepError> for NotConfirmed {
 
 impl SentMessage<'_> {
     /// What an answer of status 2xx means.
-    pub(super) fn judge(
-        &self,
-        headers: &HeaderMap,
-        body: &[u8],
-    ) -> Result<Confirmed, NotConfirmed> {
+    pub(super) fn judge(&self, fields: &Headers, body: &[u8]) -> Result<Confirmed, NotConfirmed> {
         if self.send.receipt == As2ReceiptKind::None {
             self.is_whole()?;
             return Ok(Confirmed { disposition: None, verified: false, receipt: None });
         }
-        let fields = fields(headers);
-        let read = read_receipt(&fields, body, self.trusted).map_err(|error| match error {
+        let read = read_receipt(fields, body, self.trusted).map_err(|error| match error {
             ReceiptError::Malformed if body.is_empty() => self.unusable("the answer is empty"),
             ReceiptError::Malformed => {
                 self.unusable(&format!("the answer is no receipt: {}", quoted(body)))
@@ -185,7 +198,7 @@ fn is_duplicate(outcome: &Outcome) -> bool {
 }
 
 /// A Message-ID without its angle brackets.
-fn bare(id: &str) -> &str {
+pub(super) fn bare(id: &str) -> &str {
     id.trim().trim_start_matches('<').trim_end_matches('>')
 }
 
@@ -203,7 +216,8 @@ fn quoted(bytes: &[u8]) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn fields(headers: &HeaderMap) -> Headers {
+/// The header of an answer.
+pub(super) fn fields(headers: &HeaderMap) -> Headers {
     let field = |(name, value): (&entrepot_net::http::HeaderName, &_)| Field {
         name: name.as_str().to_owned(),
         value: text_of(value),

@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use entrepot_as2_proto::{As2Name, Outgoing, micalg_name};
+use entrepot_as2_proto::{Outgoing, micalg_name};
 use entrepot_auth::as2;
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{HeaderCase, HeaderName, HeaderValue, Method, Request, header};
-use entrepot_nouns::Timestamp;
 use entrepot_nouns::endpoint::As2ReceiptKind;
 
 use super::draft::style;
-use super::{Sending, StepError, http};
+use super::{Sending, StepError};
+use crate::as2_fields as fields;
+use crate::web_client;
 
-/// The version that is spoken: that of compression (RFC 5402) and of `EDIINT-Features`.
-const VERSION: &str = "1.2";
 /// What the exchange can beyond that: a message comes again under its id until it is answered.
 const FEATURES: &str = "AS2-Reliability";
-/// Receipts are given as the answer: what stands here is read by nobody (RFC 4130 §7.3).
+/// That a receipt is wanted; where it goes is said elsewhere, and this is read by nobody (RFC 4130
+/// §7.3).
 const RECEIPT_TO: &str = "as2@entrepot.invalid";
 
 impl Sending {
@@ -37,35 +35,32 @@ impl Sending {
         // What is too long is said by how long nothing moves, for a message may be of any size.
         request.head_time = Duration::MAX;
         let name = |name: &str| {
-            let name = As2Name::new(name).map(|name| name.field());
-            name.ok_or_else(|| cannot("it has no AS2 names that can be sent"))
+            fields::name(name).ok_or_else(|| cannot("it has no AS2 names that can be sent"))
         };
-        let mut fields = vec![
-            ("as2-version", VERSION.to_owned()),
+        let mut all = vec![
+            ("as2-version", fields::VERSION.to_owned()),
             ("as2-from", name(&target.station)?),
             ("as2-to", name(&target.partner)?),
             ("message-id", self.message_id.clone()),
-            ("date", date(self.started_at)),
+            ("date", fields::date(self.started_at)),
             ("mime-version", "1.0".to_owned()),
             ("ediint-features", FEATURES.to_owned()),
             ("content-type", outgoing.content_type().to_owned()),
             ("content-transfer-encoding", "binary".to_owned()),
         ];
         let disposition = outgoing.content_disposition();
-        fields.extend(disposition.map(|it| ("content-disposition", it.to_owned())));
-        fields.extend(self.draft.subject.clone().map(|subject| ("subject", subject)));
-        fields.extend(self.receipt_fields());
-        for (field, value) in fields {
+        all.extend(disposition.map(|it| ("content-disposition", it.to_owned())));
+        all.extend(self.draft.subject.clone().map(|subject| ("subject", subject)));
+        all.extend(self.receipt_fields());
+        for (field, value) in all {
             let wrong = |_| cannot(&format!("'{value}' fits in no field {field}"));
             let value = HeaderValue::try_from(value.as_str()).map_err(wrong)?;
             request.headers.insert(HeaderName::from_static(field), value);
         }
-        request.headers.insert(header::USER_AGENT, http::user_agent());
+        request.headers.insert(header::USER_AGENT, web_client::user_agent());
         if let Some((user, secret)) = target.user.as_ref().zip(self.secret.as_ref()) {
-            let both = [user.as_bytes(), b":", secret.expose()].concat();
-            let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(both)));
-            let mut value = value.map_err(|_| cannot("its password fits in no header"))?;
-            value.set_sensitive(true);
+            let value = fields::login(user, secret);
+            let value = value.ok_or_else(|| cannot("its password fits in no header"))?;
             request.headers.insert(header::AUTHORIZATION, value);
         }
         Ok(request)
@@ -73,26 +68,21 @@ impl Sending {
 
     /// How the receipt is asked for.
     fn receipt_fields(&self) -> Vec<(&'static str, String)> {
-        let send = self.partner.target.send;
-        let to = ("disposition-notification-to", RECEIPT_TO.to_owned());
-        match send.receipt {
-            As2ReceiptKind::None => Vec::new(),
-            As2ReceiptKind::Unsigned => vec![to],
-            As2ReceiptKind::Signed => {
-                let micalg = micalg_name(as2::digest(send.digest), style(send.micalg));
-                let options = format!(
-                    "signed-receipt-protocol=optional, pkcs7-signature; \
-                     signed-receipt-micalg=optional, {micalg}"
-                );
-                vec![to, ("disposition-notification-options", options)]
-            }
+        let target = &self.partner.target;
+        if target.send.receipt == As2ReceiptKind::None {
+            return Vec::new();
         }
+        let mut fields = vec![("disposition-notification-to", RECEIPT_TO.to_owned())];
+        if target.send.receipt == As2ReceiptKind::Signed {
+            let micalg = micalg_name(as2::digest(target.send.digest), style(target.send.micalg));
+            let options = format!(
+                "signed-receipt-protocol=optional, pkcs7-signature; \
+                 signed-receipt-micalg=optional, {micalg}"
+            );
+            fields.push(("disposition-notification-options", options));
+        }
+        let apart = target.receipt_url.clone();
+        fields.extend(apart.map(|url| ("receipt-delivery-option", url)));
+        fields
     }
-}
-
-/// As HTTP has it (RFC 9110 §5.6.7).
-fn date(at: Timestamp) -> String {
-    let at = jiff::Timestamp::from_second(at.seconds()).unwrap_or_default();
-    let text = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at);
-    text.unwrap_or_default()
 }

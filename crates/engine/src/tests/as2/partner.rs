@@ -15,14 +15,14 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::tests::talk::{Got, read};
 
 /// A certificate and its key, as PEM and as they are used.
-pub(super) struct Party {
-    pub(super) certificate_pem: String,
-    pub(super) key_pem: String,
-    pub(super) own: OwnKey,
+pub(in crate::tests) struct Party {
+    pub(in crate::tests) certificate_pem: String,
+    pub(in crate::tests) key_pem: String,
+    pub(in crate::tests) own: OwnKey,
 }
 
 impl Party {
-    pub(super) fn new() -> Party {
+    pub(in crate::tests) fn new() -> Party {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
         let parameters = rcgen::CertificateParams::new(vec!["as2.example".to_owned()]).unwrap();
         let made = parameters.self_signed(&pair).unwrap();
@@ -36,13 +36,13 @@ impl Party {
     }
 }
 
-pub(super) static ACME: LazyLock<Party> = LazyLock::new(Party::new);
-pub(super) static GLOBEX: LazyLock<Party> = LazyLock::new(Party::new);
+pub(in crate::tests) static ACME: LazyLock<Party> = LazyLock::new(Party::new);
+pub(in crate::tests) static GLOBEX: LazyLock<Party> = LazyLock::new(Party::new);
 static STRANGER: LazyLock<Party> = LazyLock::new(Party::new);
 
 /// What the partner does with a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Does {
+pub(in crate::tests) enum Does {
     /// Receives it, and says what became of it as it was asked to.
     Receives,
     /// Says this, in a signed receipt.
@@ -67,21 +67,29 @@ pub(super) enum Does {
 
 /// A message that came.
 #[derive(Clone)]
-pub(super) struct Message {
-    pub(super) got: Got,
-    pub(super) payload: Vec<u8>,
+pub(in crate::tests) struct Message {
+    pub(in crate::tests) got: Got,
+    pub(in crate::tests) payload: Vec<u8>,
     /// Of what was received.
-    pub(super) received: Option<Arc<Received>>,
+    pub(in crate::tests) received: Option<Arc<Received>>,
 }
 
-pub(super) struct Partner {
-    pub(super) port: u16,
+impl Message {
+    /// The signed receipt for it, as its digest was asked for.
+    pub(in crate::tests) fn receipt(&self, says: Disposition) -> Document {
+        let mic = self.received.as_ref().and_then(|it| it.mic(DigestAlgorithm::Sha256));
+        signed_by(report(&self.got, says, mic).document("report-0123456789abcdef"), &GLOBEX)
+    }
+}
+
+pub(in crate::tests) struct Partner {
+    pub(in crate::tests) port: u16,
     messages: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Partner {
     /// Does each of these once, and the last one ever after.
-    pub(super) async fn start(does: &'static [Does]) -> Partner {
+    pub(in crate::tests) async fn start(does: &'static [Does]) -> Partner {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let messages: Arc<Mutex<Vec<Message>>> = Arc::default();
@@ -96,7 +104,7 @@ impl Partner {
         Partner { port, messages }
     }
 
-    pub(super) fn messages(&self) -> Vec<Message> {
+    pub(in crate::tests) fn messages(&self) -> Vec<Message> {
         self.messages.lock().clone()
     }
 }
@@ -211,17 +219,17 @@ fn answer(does: Does, got: &Got, received: Option<&Received>) -> Option<Vec<u8>>
         return Some(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec());
     }
     let mut document = made.document("report-0123456789abcdef");
-    if let Some(Party { own: OwnKey { certificate, key }, .. }) = party {
-        let signer = Signer {
-            certificate: certificate.clone(),
-            key: key.clone(),
-            digest: DigestAlgorithm::Sha256,
-            padding: RsaPadding::Pkcs1,
-            time: 1_769_903_999,
-        };
-        document = signed(&document, &signer, MicalgStyle::Dashed, "outer-9876543210").unwrap();
+    if let Some(party) = party {
+        document = signed_by(document, party);
     }
     Some(as_http(&document))
+}
+
+fn signed_by(document: Document, party: &Party) -> Document {
+    let OwnKey { certificate, key } = party.own.clone();
+    let (digest, padding) = (DigestAlgorithm::Sha256, RsaPadding::Pkcs1);
+    let signer = Signer { certificate, key, digest, padding, time: 1_769_903_999 };
+    signed(&document, &signer, MicalgStyle::Dashed, "outer-9876543210").unwrap()
 }
 
 fn as_http(document: &Document) -> Vec<u8> {

@@ -28,7 +28,7 @@ pub struct As2Send {
     /// Whether and when the file is compressed (RFC 5402); it is then read twice.
     #[serde(skip_serializing_if = "is_default")]
     pub compression: As2Compression,
-    /// The receipt that is asked for, as the answer to the message.
+    /// The receipt that is asked for.
     #[serde(skip_serializing_if = "is_default")]
     pub receipt: As2ReceiptKind,
     /// What a receipt that says "processed" must have for the step to be done.
@@ -38,6 +38,24 @@ pub struct As2Send {
     /// byte to the receipt. As text: `30s`, `10m`.
     #[serde(skip_serializing_if = "is_default")]
     pub timeout: As2Timeout,
+    /// With `receipt_url`: how long the step rests until a receipt comes. Then it fails, and the
+    /// message is sent again under its id. As text: `30m`, `1d`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub receipt_within: As2ReceiptTime,
+}
+
+impl As2Send {
+    /// Which time is none that can be waited, and what it may be.
+    pub(super) fn check_times(&self) -> Result<(), (&'static str, &'static str)> {
+        let seconds = |period: Period| period.duration().as_secs();
+        if !(1..=24 * 3600).contains(&seconds(self.timeout.0)) {
+            return Err(("send.timeout", "from 1s to 1d"));
+        }
+        if !(10..=30 * 24 * 3600).contains(&seconds(self.receipt_within.0)) {
+            return Err(("send.receipt_within", "from 10s to 30d"));
+        }
+        Ok(())
+    }
 }
 
 /// How a message is signed. A key of an elliptic curve signs by ECDSA, whatever the padding.
@@ -170,6 +188,17 @@ impl Default for As2Timeout {
     }
 }
 
+/// How long a receipt that comes by itself may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct As2ReceiptTime(pub Period);
+
+impl Default for As2ReceiptTime {
+    fn default() -> Self {
+        As2ReceiptTime(Period::from_seconds(60 * 60))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +242,20 @@ mod tests {
         let timeout = |seconds| As2Timeout(Period::from_seconds(seconds));
         assert_eq!(refused(|it| it.send.timeout = timeout(0)), field("send.timeout"));
         assert_eq!(refused(|it| it.send.timeout = timeout(86_401)), field("send.timeout"));
+        let within = |it: &mut As2Target, seconds| {
+            it.send.receipt_within = As2ReceiptTime(Period::from_seconds(seconds));
+        };
+        assert_eq!(refused(|it| within(it, 9)), field("send.receipt_within"));
+        let apart = |it: &mut As2Target| it.receipt_url = Some("https://a.example/as2".to_owned());
+        assert_eq!(refused(apart), None);
+        assert_eq!(
+            refused(|it| {
+                apart(it);
+                it.send.receipt = As2ReceiptKind::None;
+            }),
+            field("receipt_url")
+        );
+        assert_eq!(refused(|it| it.receipt_url = Some("a".to_owned())), field("receipt_url"));
         let nowhere = |it: &mut As2Target| {
             it.url = None;
             it.account = Some("globex".parse().unwrap());
@@ -226,7 +269,7 @@ mod tests {
         let text = r#"{"signature": "pss", "digest": "sha-512", "micalg": "plain",
             "cipher": "triple-des-cbc", "key_transport": "oaep-sha-1",
             "compression": "after-signing", "receipt": "unsigned", "mic": "required",
-            "timeout": "10m"}"#;
+            "timeout": "10m", "receipt_within": "2h"}"#;
         let send: As2Send = serde_json::from_str(text).unwrap();
         let written = serde_json::to_value(send).unwrap();
         assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
