@@ -10,7 +10,7 @@ use entrepot_nouns::dry_run::{
     DryRunSubject, EventOrigin, ForeseenEnding, ForeseenStep, LookedAt, LookedFor, RuleDryRun,
     StepOutcome,
 };
-use entrepot_nouns::rule::{OnError, ParallelNeed, Step, StepList, StepSpec, StepsAt};
+use entrepot_nouns::rule::{EachSpec, OnError, ParallelNeed, Step, StepList, StepSpec, StepsAt};
 use entrepot_nouns::{
     Endpoint, Env, Event, Fact, Job, JobStep, Name, Rule, StepAddress, StepState, Stored, VPath,
 };
@@ -322,7 +322,7 @@ impl Walk<'_> {
             return (foreseen, Some(End::Stopped));
         }
         if let (StepSpec::Each(each), Some(items)) = (&step.spec, items) {
-            let (inside, end) = self.turns(items, &each.steps, list("do")).await;
+            let (inside, end) = self.turns(items, each, list("do")).await;
             foreseen.steps = inside;
             return (foreseen, end);
         }
@@ -367,13 +367,17 @@ impl Walk<'_> {
     }
 
     /// The steps inside an `each`, in the turns that are shown.
-    async fn turns(&mut self, items: Vec<Json>, steps: &[Step], list: StepsAt) -> Walked {
+    async fn turns(&mut self, items: Vec<Json>, each: &EachSpec, list: StepsAt) -> Walked {
         let (before, mut seen, mut end) = (self.before(), Vec::new(), None);
+        let vars = (each.at_once > 1).then(|| self.foresight.noted.vars.clone());
         for (index, item) in items.into_iter().take(EACH_FORESEEN).enumerate() {
             self.go_back(&before);
             self.foresight.noted.turn = Some(Turn { item: Some(item), index });
-            let (foreseen, ended) = self.steps(steps, list.turn(index)).await;
+            let (foreseen, ended) = self.steps(&each.steps, list.turn(index)).await;
             seen.extend(foreseen);
+            if let Some(vars) = &vars {
+                self.foresight.noted.vars.clone_from(vars);
+            }
             end = ended;
             if end.is_some() {
                 break;

@@ -124,6 +124,8 @@ pub const LINK_TITLE_BYTES: usize = 400;
 pub const STEP_DEPTH: usize = 8;
 /// Most lists of steps that a `parallel` step runs at the same time.
 pub const PARALLEL_BRANCHES: usize = 16;
+/// Most turns of an `each` at the same time.
+pub const EACH_AT_ONCE: u32 = 16;
 
 /// Most addresses that one `mail` step has.
 pub const MAIL_RECIPIENTS: usize = 50;

@@ -507,6 +507,15 @@ impl Step {
         Some(StepEndpoint { field, name, usage })
     }
 
+    /// Whether the steps inside it run beside each other.
+    pub fn runs_beside(&self) -> bool {
+        match &self.spec {
+            StepSpec::Parallel(_) => true,
+            StepSpec::Each(each) => each.at_once > 1,
+            _ => false,
+        }
+    }
+
     /// The lists of steps inside it, each with its key in the document.
     pub fn branches(&self) -> Vec<(&'static str, &[Step])> {
         match &self.spec {

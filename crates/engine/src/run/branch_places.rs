@@ -85,6 +85,8 @@ struct BranchStates {
     /// The branch that has it.
     has_main: Option<usize>,
     branches: Vec<Branch>,
+    /// How many more begin, each when another one has ended well.
+    further: usize,
     verdict: Option<Verdict>,
     /// The lane that was written last.
     written: LaneKey,
@@ -133,12 +135,13 @@ enum Answer {
 }
 
 impl BranchPlaces {
-    /// For so many branches of a job that has this place.
-    pub(super) fn new(main: JobPlace, branches: usize) -> BranchPlaces {
+    /// For so many branches of a job that has this place, and so many that follow in their stead.
+    pub(super) fn new(main: JobPlace, branches: usize, further: usize) -> BranchPlaces {
         let (written, node) = (main.lane().clone(), main.all());
         let begun = || Branch { stage: Stage::Begun, place: None };
         let branches = std::iter::repeat_with(begun).take(branches).collect();
-        let state = BranchStates { main, has_main: None, branches, verdict: None, written };
+        let state =
+            BranchStates { main, has_main: None, branches, further, verdict: None, written };
         BranchPlaces { state: Mutex::new(state), changed: Notify::new(), node }
     }
 
@@ -157,6 +160,23 @@ impl BranchPlaces {
                 },
             }
         }
+    }
+
+    /// The branch has come to a good end: another one begins in its stead, if there is one.
+    pub(super) fn end_well(&self, number: usize) {
+        let mut state = self.state.lock();
+        state.let_go(number);
+        let next = match state.further.checked_sub(1) {
+            Some(further) => {
+                state.further = further;
+                Stage::Begun
+            }
+            None => Stage::Ended,
+        };
+        state.set(number, next);
+        state.settle();
+        drop(state);
+        self.changed.notify_waiters();
     }
 
     fn ask(&self, number: usize, wanted: &Wanted) -> Answer {
@@ -364,7 +384,7 @@ mod tests {
     #[test]
     fn where_nobody_waits_each_branch_has_a_place() {
         let pools = pools();
-        let places = BranchPlaces::new(pools.take(&lane("a")).unwrap(), 3);
+        let places = BranchPlaces::new(pools.take(&lane("a")).unwrap(), 3, 0);
         for (number, endpoint) in ["b", "a", "c"].into_iter().enumerate() {
             assert_eq!(ask(&places, number, endpoint), Answer::Enter, "{endpoint}");
         }
@@ -384,7 +404,7 @@ mod tests {
     #[test]
     fn where_jobs_wait_branches_have_the_place_of_the_job_in_turn() {
         let pools = pools();
-        let places = BranchPlaces::new(pools.take(&lane("b")).unwrap(), 2);
+        let places = BranchPlaces::new(pools.take(&lane("b")).unwrap(), 2, 0);
         pools.note(Pool::Target, Waiting::Jobs);
         assert_eq!(ask(&places, 0, "a"), Answer::Wait, "the place may be for the other");
         assert_eq!(ask(&places, 1, "b"), Answer::Enter);
@@ -401,7 +421,7 @@ mod tests {
     fn a_limit_of_an_endpoint_holds_for_branches_too() {
         let pools = pools();
         limit(&pools, &["a", "b"]);
-        let places = BranchPlaces::new(pools.take(&lane("b")).unwrap(), 3);
+        let places = BranchPlaces::new(pools.take(&lane("b")).unwrap(), 3, 0);
         assert_eq!(ask(&places, 0, "b"), Answer::Enter);
         assert_eq!(ask(&places, 1, "b"), Answer::Wait, "one at once");
         assert_eq!(ask(&places, 2, "a"), Answer::Wait);
@@ -418,7 +438,7 @@ mod tests {
     fn the_job_keeps_no_place_of_a_partner_that_it_is_done_with() {
         let pools = pools();
         limit(&pools, &["a"]);
-        let places = BranchPlaces::new(pools.take(&lane("a")).unwrap(), 2);
+        let places = BranchPlaces::new(pools.take(&lane("a")).unwrap(), 2, 0);
         assert_eq!(ask(&places, 0, "b"), Answer::Enter);
         assert_eq!(ask(&places, 1, "a"), Answer::Enter);
         assert_eq!(places.lane(), lane("a"));
@@ -432,7 +452,7 @@ mod tests {
     fn a_step_that_makes_its_file_again_runs_in_whatever_place_there_is() {
         let pools = pools();
         pools.note(Pool::Target, Waiting::Jobs);
-        let places = BranchPlaces::new(pools.take(&lane("b")).unwrap(), 2);
+        let places = BranchPlaces::new(pools.take(&lane("b")).unwrap(), 2, 0);
         assert_eq!(places.ask(0, &Wanted::Again(lane("a"))), Answer::Enter);
         assert_eq!(places.ask(1, &Wanted::Nothing), Answer::Enter);
         assert_eq!(ask(&places, 0, "b"), Answer::Enter);
@@ -443,7 +463,7 @@ mod tests {
     #[test]
     fn after_a_verdict_nothing_begins() {
         let pools = pools();
-        let places = BranchPlaces::new(pools.take(&lane("a")).unwrap(), 2);
+        let places = BranchPlaces::new(pools.take(&lane("a")).unwrap(), 2, 0);
         assert_eq!(ask(&places, 0, "a"), Answer::Enter);
         places.decide();
         assert_eq!(ask(&places, 0, "a"), Answer::GoNoFurther);

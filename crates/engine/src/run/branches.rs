@@ -1,5 +1,6 @@
 //! The branches of a `parallel`: lists of steps that run at the same time, each as a run of its own
-//! over the same job, its lease and its rule. All of them are in the task of the job.
+//! over the same job, its lease and its rule. All of them are in the task of the job. The turns of
+//! an `each` with `at_once` are such branches too, of which so many run and the others follow.
 //!
 //! Each records its own steps, so that an attempt goes on in each branch where the last one was.
 //! What a branch did last is recorded when it ends: nothing follows with which it would be.
@@ -17,23 +18,41 @@ use serde_json::Value as Json;
 use super::branch_places::{BranchPlaces, Rest, RunPlace, Verdict};
 use super::walk::{Fork, Walk, WalkEnd};
 use super::{GivingUp, Run};
+use crate::noted::Turn;
 use crate::progress::{Behind, Progress};
 use crate::step::StepError;
 
-/// One of the lists of a `parallel`, as it runs.
+/// One of the lists of a `parallel`, or one turn of an `each`, as it runs.
 struct Branch<'b> {
     run: Run<'b>,
-    places: &'b BranchPlaces,
+    fork: ForkUnderWay<'b>,
+    /// Which of the places of the fork it has.
     number: usize,
     steps: &'b [Step],
     walk: Walk<'b>,
-    /// The `parallel`: what follows behind its last step.
-    parallel: &'b StepAddress,
-    need: ParallelNeed,
+}
+
+/// What branches have in common.
+#[derive(Clone, Copy)]
+struct ForkUnderWay<'b> {
+    /// The `parallel` or `each`: what follows behind the last step of a branch.
+    address: &'b StepAddress,
+    fork: &'b Fork<'b>,
+    places: &'b BranchPlaces,
+}
+
+/// A list that is not behind the job.
+struct OpenList<'b> {
+    /// Which of the lists of the fork it is.
+    index: usize,
+    at: &'b StepsAt,
+    steps: &'b [Step],
 }
 
 /// What became of a branch.
 struct BranchEnd {
+    /// Which of the places of the fork it had.
+    number: usize,
     outcome: Result<(), StepError>,
     progress: Progress,
     /// The step that failed.
@@ -115,17 +134,14 @@ impl<'a> Run<'a> {
             self.follow_beside(fork.lists);
             return Ok(WalkEnd::Through);
         }
-        let open = fork.lists.iter().zip(behind).filter(|(_, behind)| *behind == Behind::Part);
-        let open: Vec<_> = open.map(|(list, _)| list).collect();
+        let open = fork.lists.iter().enumerate().zip(behind);
+        let open = open.filter(|(_, behind)| *behind == Behind::Part);
+        let open: Vec<_> =
+            open.map(|((index, (at, steps)), _)| OpenList { index, at, steps }).collect();
         let ended = self.run_branches(parallel, &fork, &open).await;
         self.follow_beside(fork.lists.clone());
         ended?;
         self.close_questions(&fork).await?;
-        // No step behind it works on a file that a branch has made.
-        for (at, steps) in &fork.lists {
-            self.use_up(steps, at);
-        }
-        self.remove_used_up().await;
         Ok(WalkEnd::Through)
     }
 
@@ -133,7 +149,7 @@ impl<'a> Run<'a> {
         &mut self,
         parallel: &StepAddress,
         fork: &Fork<'_>,
-        open: &[&(StepsAt, &[Step])],
+        open: &[OpenList<'_>],
     ) -> Result<(), StepError> {
         self.record_behind(parallel, fork.top).await?;
         let lane = self.place.lane();
@@ -141,26 +157,14 @@ impl<'a> Run<'a> {
             RunPlace::Alone(place) => place,
             other => {
                 self.place = other;
-                return Err(StepError::permanent("EP0812", "'parallel' stands in another one"));
+                let text = "steps that run at the same time stand in others that do";
+                return Err(StepError::permanent("EP0812", text));
             }
         };
-        let places = BranchPlaces::new(place, open.len());
-        let mut under_way = FuturesUnordered::new();
-        for (number, (at, steps)) in open.iter().enumerate() {
-            let run = self.branch(RunPlace::Branch(&places, number), steps, at);
-            let walk = Walk { list: fork.list, at, above: Some(fork.top) };
-            let branch =
-                Branch { run, places: &places, number, steps, walk, parallel, need: fork.need };
-            under_way.push(branch.run());
-        }
-        let mut ends = Vec::new();
-        while let Some(end) = under_way.next().await {
-            if end.outcome == Err(StepError::Dropped) {
-                return Err(StepError::Dropped);
-            }
-            ends.push(end);
-        }
-        drop(under_way);
+        let at_once = open.len().min(fork.at_once);
+        let places = BranchPlaces::new(place, at_once, open.len() - at_once);
+        let under_way = ForkUnderWay { address: parallel, fork, places: &places };
+        let mut ends = self.ends(under_way, at_once, open).await?;
         let (place, verdict) = places.into_place();
         self.place = RunPlace::Alone(place);
         let failing = failing(&ends, fork.need);
@@ -185,6 +189,32 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Runs so many of the lists at the same time, and another one behind each that is through.
+    async fn ends(
+        &mut self,
+        under_way: ForkUnderWay<'_>,
+        at_once: usize,
+        open: &[OpenList<'_>],
+    ) -> Result<Vec<BranchEnd>, StepError> {
+        let (mut lists, mut running) = (open.iter(), FuturesUnordered::new());
+        for (number, list) in (0..at_once).zip(lists.by_ref()) {
+            running.push(self.branch(under_way, number, list).run());
+        }
+        let mut ends = Vec::new();
+        while let Some(mut end) = running.next().await {
+            if end.outcome == Err(StepError::Dropped) {
+                return Err(StepError::Dropped);
+            }
+            self.progress.take_in(std::mem::take(&mut end.progress));
+            match lists.next().filter(|_| end.outcome.is_ok()) {
+                Some(list) => running.push(self.branch(under_way, end.number, list).run()),
+                None => under_way.places.end(end.number),
+            }
+            ends.push(end);
+        }
+        Ok(ends)
+    }
+
     /// Of lists of which one was enough, nobody need answer what the others asked.
     async fn close_questions(&self, fork: &Fork<'_>) -> Result<(), StepError> {
         if fork.need == ParallelNeed::All {
@@ -200,8 +230,26 @@ impl<'a> Run<'a> {
         self.hold.insist(|| db.close_approvals(job, life, &steps, now)).await
     }
 
-    /// A run of one branch, which begins as this one is now.
-    fn branch<'b>(&self, place: RunPlace<'b>, steps: &[Step], at: &StepsAt) -> Run<'b>
+    /// One branch, which begins as this run is now.
+    fn branch<'b>(
+        &self,
+        under_way: ForkUnderWay<'b>,
+        number: usize,
+        list: &OpenList<'b>,
+    ) -> Branch<'b>
+    where
+        'a: 'b,
+    {
+        let (fork, steps, at) = (under_way.fork, list.steps, list.at);
+        let mut run = self.run_of_branch(RunPlace::Branch(under_way.places, number), steps, at);
+        if let Some(item) = fork.items.get(list.index) {
+            run.noted.turn = Some(Turn { item: Some(item.clone()), index: list.index });
+        }
+        let walk = Walk { list: fork.list, at, above: Some(fork.top) };
+        Branch { run, fork: under_way, number, steps, walk }
+    }
+
+    fn run_of_branch<'b>(&self, place: RunPlace<'b>, steps: &[Step], at: &StepsAt) -> Run<'b>
     where
         'a: 'b,
     {
@@ -258,7 +306,6 @@ impl<'a> Run<'a> {
     fn take_in(&mut self, ends: Vec<BranchEnd>) {
         let before = self.giving_up.as_ref().map(|giving_up| giving_up.error.clone());
         for end in ends {
-            self.progress.take_in(end.progress);
             self.asked_to_wait = self.asked_to_wait.max(end.asked_to_wait);
             let more = end.error.as_deref().zip(before.as_deref());
             let more = more.and_then(|(error, before)| error.strip_prefix(before));
@@ -271,13 +318,17 @@ impl<'a> Run<'a> {
 
 impl Branch<'_> {
     async fn run(self) -> BranchEnd {
-        let Branch { mut run, places, number, steps, walk, parallel, need } = self;
+        let Branch { mut run, fork, number, steps, walk } = self;
+        let ForkUnderWay { address, fork, places } = fork;
         let walked = run.walk(steps, walk).await.map(drop);
         // Before its place is free: else those that wait for it would have the job wait too.
-        if is_decided(&walked, need) {
+        if is_decided(&walked, fork.need) {
             places.decide();
         }
-        places.end(number);
+        match &walked {
+            Ok(()) => places.end_well(number),
+            Err(_) => places.end(number),
+        }
         let top = walk.above.unwrap_or_default();
         let mut failed = None;
         let recorded = match &walked {
@@ -286,17 +337,23 @@ impl Branch<'_> {
             {
                 let result = run.result.clone();
                 failed = run.current.clone().map(|begun| FailedStep { begun, result });
-                run.record_failed(error, parallel, top).await
+                run.record_failed(error, address, top).await
             }
             Ok(()) | Err(StepError::Transient { .. } | StepError::Permanent { .. }) => {
-                run.record_behind(parallel, top).await
+                run.record_behind(address, top).await
             }
             Err(_) => Ok(()),
         };
         if let Some(files) = run.files.take() {
             files.close().await;
         }
+        // No step behind it works on a file that a branch has made.
+        if walked.is_ok() && recorded.is_ok() {
+            run.use_up(steps, walk.at);
+            run.remove_used_up().await;
+        }
         BranchEnd {
+            number,
             outcome: recorded.and(walked),
             progress: run.progress,
             failed,

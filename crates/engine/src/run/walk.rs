@@ -5,7 +5,8 @@ use std::pin::Pin;
 
 use entrepot_nouns::StepAddress;
 use entrepot_nouns::VPath;
-use entrepot_nouns::rule::{ParallelNeed, Step, StepList, StepSpec, StepsAt};
+use entrepot_nouns::rule::{EachSpec, ParallelNeed, Step, StepList, StepSpec, StepsAt};
+use serde_json::Value as Json;
 
 use super::{Behind, Run};
 use crate::noted::{self, FileValue, Turn};
@@ -23,11 +24,15 @@ pub(super) struct Walk<'w> {
     pub(super) above: Option<u32>,
 }
 
-/// A `parallel` under way.
+/// A `parallel` under way, or an `each` whose turns run at the same time.
 pub(super) struct Fork<'f> {
     pub(super) need: ParallelNeed,
-    /// Its lists of steps, and where they stand.
+    /// Its lists of steps, and where they stand; of an `each` one for each turn.
     pub(super) lists: Vec<(StepsAt, &'f [Step])>,
+    /// Of an `each`: what each turn is for.
+    pub(super) items: Vec<Json>,
+    /// How many of the lists run at the same time.
+    pub(super) at_once: usize,
     /// The list of the rule that it stands in.
     pub(super) list: StepList,
     /// The step of that list that it is, or stands in.
@@ -92,13 +97,22 @@ impl Run<'_> {
                     }
                     Some(Inside::Turns(key, steps)) => {
                         let at = walk.at.inside(step, number as usize, key);
-                        self.turns(&address, steps, Walk { at: &at, above, ..walk }).await?
+                        let walk = Walk { at: &at, above, ..walk };
+                        match &step.spec {
+                            StepSpec::Each(each) if step.runs_beside() => {
+                                self.turns_at_once(&address, each, walk).await?
+                            }
+                            _ => self.turns(&address, steps, walk).await?,
+                        }
                     }
                     Some(Inside::Branches(need, lists)) => {
                         let lists = lists.into_iter();
                         let inside = |key| walk.at.inside(step, number as usize, key);
-                        let lists = lists.map(|(key, steps)| (inside(key), steps)).collect();
-                        self.branches(&address, Fork { need, lists, list: walk.list, top }).await?
+                        let lists: Vec<_> =
+                            lists.map(|(key, steps)| (inside(key), steps)).collect();
+                        let (list, items, at_once) = (walk.list, Vec::new(), lists.len());
+                        let fork = Fork { need, lists, items, at_once, list, top };
+                        self.branches(&address, fork).await?
                     }
                 };
                 if end == WalkEnd::Stopped {
@@ -139,6 +153,27 @@ impl Run<'_> {
         }
         self.go_back(&before);
         Ok(WalkEnd::Through)
+    }
+
+    /// The same where several turns run at the same time: each is a branch.
+    async fn turns_at_once(
+        &mut self,
+        address: &StepAddress,
+        each: &EachSpec,
+        walk: Walk<'_>,
+    ) -> Result<WalkEnd, StepError> {
+        let items = self.progress.passed(address).map(|passed| passed.items().to_vec());
+        let items = items.unwrap_or_default();
+        let turns = (0..items.len()).map(|index| (walk.at.turn(index), each.steps.as_slice()));
+        let fork = Fork {
+            need: ParallelNeed::All,
+            lists: turns.collect(),
+            items,
+            at_once: each.at_once as usize,
+            list: walk.list,
+            top: walk.above.unwrap_or_default(),
+        };
+        self.branches(address, fork).await
     }
 
     fn before(&self) -> Before {
@@ -236,7 +271,7 @@ impl Run<'_> {
             }
             let passed = self.progress.passed(&address).cloned().unwrap_or_default();
             let lists = passed.lists(step, at, number);
-            if matches!(step.spec, StepSpec::Parallel(_)) {
+            if step.runs_beside() {
                 self.follow_beside(lists);
                 continue;
             }
@@ -246,8 +281,8 @@ impl Run<'_> {
         }
     }
 
-    /// As [`Run::follow_list`], for the lists of a `parallel`: of what they leave only `steps` is
-    /// there for later steps.
+    /// As [`Run::follow_list`], for lists that run beside each other: of what they leave only
+    /// `steps` is there for later steps.
     pub(super) fn follow_beside(&mut self, lists: Vec<(StepsAt, &[Step])>) {
         let (before, vars) = (self.before(), self.noted.vars.clone());
         for (list, inside) in lists {

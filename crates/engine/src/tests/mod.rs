@@ -28,6 +28,7 @@ mod talk;
 mod thresholds;
 mod tries;
 mod turns;
+mod turns_at_once;
 mod versions;
 mod waits;
 mod watches;

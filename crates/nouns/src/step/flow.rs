@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Step, StepFlaw, StepSpec};
+use super::{Step, StepFlaw};
 use crate::document::{OnByDefault, is_default};
 use crate::limits::{
-    APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS, EACH_FOUND,
-    FILE_PATTERNS, PARALLEL_BRANCHES, WAIT_LONGEST, WAIT_WITHIN,
+    APPROVAL_TEXT_BYTES, APPROVALS, APPROVE_LONGEST, APPROVE_WITHIN, APPROVERS, EACH_AT_ONCE,
+    EACH_FOUND, FILE_PATTERNS, PARALLEL_BRANCHES, WAIT_LONGEST, WAIT_WITHIN,
 };
 use crate::name::Name;
 use crate::period::Period;
@@ -31,9 +31,9 @@ pub struct IfSpec {
     pub otherwise: Vec<Step>,
 }
 
-/// Runs steps once for each item of a list, one item after the other. Each turn begins with the
-/// file that steps worked on before, and the steps behind it have that file again; files that steps
-/// made in a turn go with its end. Variables that a turn sets are there in the next.
+/// Runs steps once for each item of a list. Each turn begins with the file that steps worked on
+/// before, and the steps behind it have that file again; files that steps made in a turn go with
+/// its end. Variables that a turn sets are there in the next, unless turns run at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EachSpec {
@@ -46,6 +46,11 @@ pub struct EachSpec {
     /// and `modified`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find: Option<FindSpec>,
+    /// How many turns run at the same time, on the node that has the job; from 1 to 16. Of more
+    /// than one, each has the variables that were there before the `each`, and so have the steps
+    /// behind it; and no turn may take the file away.
+    #[serde(default = "one_at_once", skip_serializing_if = "is_one_at_once")]
+    pub at_once: u32,
     /// What is done with each: `item` and `index`, from 0 on, in conditions; `{item}`,
     /// `{item.FIELD}` and `{index}` in placeholders.
     #[serde(rename = "do")]
@@ -80,6 +85,10 @@ fn root() -> String {
     "/".to_owned()
 }
 
+const fn one_at_once() -> u32 {
+    1
+}
+
 const fn thousand() -> u32 {
     1_000
 }
@@ -87,6 +96,10 @@ const fn thousand() -> u32 {
 // The signatures are what serde's `skip_serializing_if` asks for.
 fn is_root(path: &str) -> bool {
     path == "/"
+}
+
+fn is_one_at_once(count: &u32) -> bool {
+    *count == one_at_once()
 }
 
 fn is_thousand(limit: &u32) -> bool {
@@ -113,6 +126,9 @@ impl EachSpec {
         }
         if self.steps.is_empty() {
             return Err(("each.do", "needs at least one step"));
+        }
+        if !(1..=EACH_AT_ONCE).contains(&self.at_once) {
+            return Err(("each.at_once", "is from 1 to 16"));
         }
         let Some(find) = &self.find else { return Ok(()) };
         if find.matching.len() > FILE_PATTERNS || find.ignore.len() > FILE_PATTERNS {
@@ -172,28 +188,6 @@ impl ParallelSpec {
             return Err(("parallel.do", "each list needs at least one step"));
         }
         Ok(())
-    }
-
-    /// Whether a step, whose own parts are right, may stand in one of the lists.
-    pub(crate) fn check_inside(&self, step: &StepSpec) -> Result<(), (&'static str, &'static str)> {
-        const TAKES: &str = "steps beside it may need the file of the event: put it behind the \
-                             'parallel'";
-        match step {
-            StepSpec::Parallel(_) => {
-                Err(("parallel", "stands in another one: make their lists those of one"))
-            }
-            StepSpec::Stop(stop) if stop.ending == StopEnding::Done => {
-                Err(("stop", "would end the steps beside it too: put it behind the 'parallel'"))
-            }
-            StepSpec::Move(_) => Err(("move", TAKES)),
-            StepSpec::Delete(delete) if delete.path.is_none() => Err(("delete.path", TAKES)),
-            StepSpec::Release(_) => Err(("release", TAKES)),
-            StepSpec::Quarantine(_) => Err(("quarantine", TAKES)),
-            StepSpec::Fetch(_) if self.need == ParallelNeed::Any && step.takes_source() => {
-                Err(("fetch.after", "it may be for nothing that it was fetched: say 'keep'"))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

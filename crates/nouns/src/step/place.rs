@@ -1,6 +1,6 @@
 //! Where steps stand in their rule, and what jobs know them by.
 
-use super::{ParallelSpec, Step, StepSpec};
+use super::{ParallelNeed, ParallelSpec, Step, StepFlaw, StepSpec, StopEnding};
 use crate::name::Name;
 use crate::rule_version::StepAddress;
 
@@ -61,6 +61,55 @@ impl StepsAt {
     }
 }
 
+/// What runs steps at the same time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Beside<'a> {
+    /// Lists of steps.
+    Lists(&'a ParallelSpec),
+    /// One list, in several turns of an `each`.
+    Turns,
+}
+
+impl Beside<'_> {
+    /// Whether a step, whose own parts are right, may stand in there.
+    pub(crate) fn check_inside(self, step: &StepSpec) -> Result<(), StepFlaw> {
+        let takes = match self {
+            Beside::Lists(_) => {
+                "steps beside it may need the file of the event: put it behind the 'parallel'"
+            }
+            Beside::Turns => {
+                "turns beside it may need the file of the event: put it behind the 'each'"
+            }
+        };
+        match step {
+            StepSpec::Parallel(_) => Err((
+                "parallel",
+                "steps beside it run at the same time already: make their lists those of one",
+            )),
+            StepSpec::Each(each) if each.at_once > 1 => Err((
+                "each.at_once",
+                "steps beside it run at the same time already: go through it one by one",
+            )),
+            StepSpec::Stop(stop) if stop.ending == StopEnding::Done => {
+                Err(("stop", "would end the steps beside it too: put it behind them"))
+            }
+            StepSpec::Move(_) => Err(("move", takes)),
+            StepSpec::Delete(delete) if delete.path.is_none() => Err(("delete.path", takes)),
+            StepSpec::Release(_) => Err(("release", takes)),
+            StepSpec::Quarantine(_) => Err(("quarantine", takes)),
+            StepSpec::Fetch(_) if self.needs_one() && step.takes_source() => {
+                Err(("fetch.after", "it may be for nothing that it was fetched: say 'keep'"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what one of them did may be for nothing.
+    fn needs_one(self) -> bool {
+        matches!(self, Beside::Lists(parallel) if parallel.need == ParallelNeed::Any)
+    }
+}
+
 /// A step of a rule, and where it stands.
 #[derive(Clone, Debug)]
 pub struct StepPlace<'a> {
@@ -73,7 +122,7 @@ pub struct StepPlace<'a> {
     /// Whether one of those runs it in turns.
     pub in_turns: bool,
     /// The one of those that runs others beside it.
-    pub(crate) beside: Option<&'a ParallelSpec>,
+    pub(crate) beside: Option<Beside<'a>>,
     /// It is right in a list that others run beside.
     pub(crate) is_in_branch: bool,
     /// It is the first of such a list.
@@ -97,7 +146,7 @@ pub(crate) fn of_list(list: StepList, steps: &[Step]) -> Vec<StepPlace<'_>> {
 struct Above<'a> {
     depth: usize,
     in_turns: bool,
-    beside: Option<&'a ParallelSpec>,
+    beside: Option<Beside<'a>>,
     /// It is one of the lists of that step, and not further inside.
     is_branch: bool,
 }
@@ -122,7 +171,8 @@ fn add<'a>(found: &mut Vec<StepPlace<'a>>, list: &StepsAt, steps: &'a [Step], ab
         });
         let in_turns = in_turns || matches!(step.spec, StepSpec::Each(_));
         let (beside, is_branch) = match &step.spec {
-            StepSpec::Parallel(parallel) => (Some(parallel), true),
+            StepSpec::Parallel(parallel) => (Some(Beside::Lists(parallel)), true),
+            StepSpec::Each(each) if each.at_once > 1 => (Some(Beside::Turns), true),
             _ => (beside, false),
         };
         for (key, inside) in step.branches() {
