@@ -165,3 +165,7 @@ pub const OBJECT_TIMEOUT_SECONDS: RangeInclusive<u32> = 1..=3600;
 pub const OBJECT_ATTEMPTS: RangeInclusive<u32> = 1..=20;
 /// Pause before the second of them, in seconds.
 pub const OBJECT_BACKOFF_SECONDS: RangeInclusive<u32> = 0..=300;
+/// Longest record of a mainframe's file, in bytes, with the word of its length.
+pub const RECORD_BYTES: u32 = 32_760;
+/// Longest text that parts of a file begin with.
+pub const SPLIT_HEADER_BYTES: usize = 256;

@@ -373,9 +373,6 @@ fn check_of_held(step: &StepSpec) -> Result<(), StepFlaw> {
     }
 }
 
-const UNKNOWN_CHARSET: &str =
-    "is no character set that we know; say 'windows-1252', 'iso-8859-15', 'ibm1047' and the like";
-
 impl StepSpec {
     /// Whether the parts of a step go together.
     fn check_parts(&self, following: &[Step]) -> Result<(), StepFlaw> {
@@ -403,18 +400,8 @@ impl StepSpec {
             StepSpec::Verify(verify) if verify.signed_by.is_empty() => {
                 Err(("verify.signed_by", "name a key that may have signed it"))
             }
-            StepSpec::Transcode(it) if !CHARSETS.contains(&it.from.as_str()) => {
-                Err(("transcode.from", UNKNOWN_CHARSET))
-            }
-            StepSpec::Transcode(it) if !CHARSETS.contains(&it.to.as_str()) => {
-                Err(("transcode.to", UNKNOWN_CHARSET))
-            }
-            StepSpec::Split(split) if split.lines.is_some() == split.bytes.is_some() => {
-                Err(("split", "say how large a part is, by 'lines' or by 'bytes'"))
-            }
-            StepSpec::Split(split) if !split.to.contains("{part") => {
-                Err(("split.to", "tells the parts apart by '{part}', or '{part:04}'"))
-            }
+            StepSpec::Transcode(it) => it.check(),
+            StepSpec::Split(split) => split.check(),
             StepSpec::Join(join) if !join.from.contains("{part") => {
                 Err(("join.from", "says where the number of a part is by '{part}', or '{part:04}'"))
             }

@@ -39,7 +39,7 @@ pub use keys::{KeyHalf, KeyUse};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
-pub use text::{BadCharacters, CHARSETS, JoinSpec, Newline, SplitSpec, TranscodeSpec};
+pub use text::{BadCharacters, CHARSETS, JoinSpec, Newline, RecordForm, SplitSpec, TranscodeSpec};
 
 /// One step of a rule: in a document a mapping with the step's word, and what any step may have.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

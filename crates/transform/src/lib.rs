@@ -15,6 +15,7 @@ mod flow;
 pub mod fuzzing;
 pub mod limits;
 pub mod openpgp;
+pub mod records;
 pub mod split;
 pub mod text;
 #[cfg(test)]

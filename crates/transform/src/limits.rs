@@ -50,5 +50,9 @@ pub const CHECKSUM_FILE_BYTES: usize = 1 << 20;
 
 /// Longest line or record that is padded, cut into parts or compared, in bytes.
 pub const LINE_BYTES: usize = 1 << 20;
+/// The word in front of a record that says how long it is.
+pub const RECORD_WORD_BYTES: usize = 4;
+/// Longest record that has such a word, which counts.
+pub const RECORD_BYTES: usize = 32_760;
 /// Most parts of a file.
 pub const PARTS: u32 = 10_000;

@@ -3,51 +3,20 @@
 //! The character sets are those of the Encoding Standard, by `encoding_rs`, and what it lacks: real
 //! ISO-8859-1 (there it is windows-1252), UTF-16 as a target, and EBCDIC.
 
+mod coding;
+mod records;
 mod tables;
 
 use std::io::{Read, Write};
 
-use encoding_rs::{Decoder, DecoderResult, Encoder, EncoderResult, Encoding};
-
 use crate::error::TransformError;
 use crate::flow::{Bounds, Flow};
 use crate::limits::BLOCK_BYTES;
+use crate::records::{Blanks, Records};
+use coding::{Decode, DecodeKind, Encode, EncodeKind, Stage};
+use records::{RecordsIn, RecordsOut};
 
-/// A character set.
-#[derive(Clone, Copy, Debug)]
-pub struct Charset(Kind);
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Standard(&'static Encoding),
-    /// The only target that the standard has no encoder for.
-    Utf16 {
-        decoder: &'static Encoding,
-        unit: fn(u16) -> [u8; 2],
-    },
-    /// One byte for each of the characters of Latin-1.
-    Latin1(&'static [u8; 256]),
-}
-
-impl Charset {
-    /// The character set of this name, in small letters: as the Encoding Standard calls it (not its
-    /// labels, of which `latin1` means another one), or `iso-8859-1`, `ibm037`, `ibm1047`.
-    pub fn named(name: &str) -> Option<Charset> {
-        let utf16 = |decoder, unit| Some(Charset(Kind::Utf16 { decoder, unit }));
-        match name {
-            "iso-8859-1" => Some(Charset(Kind::Latin1(&tables::LATIN1))),
-            "ibm037" => Some(Charset(Kind::Latin1(&tables::IBM037))),
-            "ibm1047" => Some(Charset(Kind::Latin1(&tables::IBM1047))),
-            "utf-16le" => utf16(encoding_rs::UTF_16LE, u16::to_le_bytes),
-            "utf-16be" => utf16(encoding_rs::UTF_16BE, u16::to_be_bytes),
-            name => {
-                let found = Encoding::for_label_no_replacement(name.as_bytes())?;
-                let is_name = found.name().to_ascii_lowercase() == name;
-                is_name.then_some(Charset(Kind::Standard(found)))
-            }
-        }
-    }
-}
+pub use coding::{BadText, Charset};
 
 /// What becomes of line ends: CR LF, LF, and U+0085 (next line), which EBCDIC has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +31,6 @@ pub enum LineEnd {
     Nl,
 }
 
-/// What becomes of bytes that are no text, and of characters that the target does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadText {
-    /// The change fails.
-    Fails,
-    /// Bytes become U+FFFD, characters become `?`.
-    Replaced,
-}
-
 /// What becomes of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Transcoding {
@@ -80,6 +40,13 @@ pub struct Transcoding {
     pub to: Charset,
     /// Its line ends.
     pub line_end: LineEnd,
+    /// It is records, each of which becomes a line that ends with LF before its line ends are
+    /// changed.
+    pub from_records: Option<Records>,
+    /// What becomes of blanks at the end of records of a fixed length.
+    pub blanks: Blanks,
+    /// Each of its lines becomes a record.
+    pub to_records: Option<Records>,
     /// What cannot be said in the target.
     pub bad: BadText,
 }
@@ -113,18 +80,21 @@ pub fn transcode(
     flow.ended(work())
 }
 
-/// Whether more bytes follow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    More,
-    Last,
+enum Input {
+    Text(Decode),
+    Records(RecordsIn),
+}
+
+enum Output {
+    Text(Encode),
+    Records(RecordsOut),
 }
 
 /// The three changes that a block goes through, and what is between them.
 struct Pipeline {
-    decode: Decode,
+    input: Input,
     lines: Lines,
-    encode: Encode,
+    output: Output,
     decoded: String,
     text: String,
     bytes: Vec<u8>,
@@ -132,10 +102,20 @@ struct Pipeline {
 
 impl Pipeline {
     fn new(change: &Transcoding) -> Pipeline {
+        let bad = change.bad;
+        let decode = || Decode { kind: DecodeKind::new(change.from), bad, read: 0 };
+        let encode = || Encode { kind: EncodeKind::new(change.to), bad, lines: 0 };
+        let line_end = if change.to_records.is_some() { LineEnd::Lf } else { change.line_end };
         Pipeline {
-            decode: Decode { kind: DecodeKind::new(change.from), bad: change.bad, read: 0 },
-            lines: Lines { end: change.line_end, is_cr_open: false },
-            encode: Encode { kind: EncodeKind::new(change.to), bad: change.bad, lines: 0 },
+            input: match change.from_records {
+                None => Input::Text(decode()),
+                Some(form) => Input::Records(RecordsIn::new(form, change.from, bad, change.blanks)),
+            },
+            lines: Lines { end: line_end, is_cr_open: false },
+            output: match change.to_records {
+                None => Output::Text(encode()),
+                Some(form) => Output::Records(RecordsOut::new(form, change.to, bad)),
+            },
             decoded: String::new(),
             text: String::new(),
             bytes: Vec::new(),
@@ -147,70 +127,16 @@ impl Pipeline {
         self.decoded.clear();
         self.text.clear();
         self.bytes.clear();
-        self.decode.push(bytes, stage, &mut self.decoded)?;
+        match &mut self.input {
+            Input::Text(decode) => decode.push(bytes, stage, &mut self.decoded)?,
+            Input::Records(records) => records.push(bytes, stage, &mut self.decoded)?,
+        }
         self.lines.push(&self.decoded, stage, &mut self.text);
-        self.encode.push(&self.text, stage, &mut self.bytes)?;
+        match &mut self.output {
+            Output::Text(encode) => encode.push(&self.text, stage, &mut self.bytes)?,
+            Output::Records(records) => records.push(&self.text, stage, &mut self.bytes)?,
+        }
         Ok(&self.bytes)
-    }
-}
-
-struct Decode {
-    kind: DecodeKind,
-    bad: BadText,
-    /// Bytes so far.
-    read: u64,
-}
-
-enum DecodeKind {
-    Standard(Decoder),
-    Latin1(&'static [u8; 256]),
-}
-
-impl DecodeKind {
-    fn new(charset: Charset) -> DecodeKind {
-        match charset.0 {
-            Kind::Standard(encoding) | Kind::Utf16 { decoder: encoding, .. } => {
-                DecodeKind::Standard(encoding.new_decoder_with_bom_removal())
-            }
-            Kind::Latin1(table) => DecodeKind::Latin1(table),
-        }
-    }
-}
-
-impl Decode {
-    fn push(
-        &mut self,
-        mut bytes: &[u8],
-        stage: Stage,
-        text: &mut String,
-    ) -> Result<(), TransformError> {
-        let decoder = match &mut self.kind {
-            DecodeKind::Standard(decoder) => decoder,
-            DecodeKind::Latin1(table) => {
-                let of = |byte: &u8| table.get(usize::from(*byte)).copied().unwrap_or_default();
-                text.extend(bytes.iter().map(|byte| char::from(of(byte))));
-                return Ok(());
-            }
-        };
-        loop {
-            // What may come of the rest, and of bytes that the decoder still has.
-            text.reserve(3 * bytes.len() + 16);
-            let last = stage == Stage::Last;
-            let (result, read) = decoder.decode_to_string_without_replacement(bytes, text, last);
-            self.read += read as u64;
-            bytes = bytes.get(read..).unwrap_or_default();
-            match (result, self.bad) {
-                (DecoderResult::InputEmpty, _) => return Ok(()),
-                (DecoderResult::OutputFull, _) => {}
-                (DecoderResult::Malformed(..), BadText::Replaced) => text.push('\u{fffd}'),
-                (DecoderResult::Malformed(bad, behind), BadText::Fails) => {
-                    let at = self.read.saturating_sub(u64::from(bad) + u64::from(behind));
-                    let name = decoder.encoding().name().to_ascii_lowercase();
-                    let error = format!("what stands at byte {at} is not {name}");
-                    return Err(TransformError::BadText(error));
-                }
-            }
-        }
     }
 }
 
@@ -243,99 +169,6 @@ impl Lines {
         }
         if stage == Stage::Last && std::mem::take(&mut self.is_cr_open) {
             out.push('\r');
-        }
-    }
-}
-
-struct Encode {
-    kind: EncodeKind,
-    bad: BadText,
-    /// Ends of lines so far.
-    lines: u64,
-}
-
-enum EncodeKind {
-    Standard(Encoder),
-    Utf16(fn(u16) -> [u8; 2]),
-    /// The byte of each character of Latin-1.
-    Latin1(Box<[u8; 256]>),
-}
-
-impl EncodeKind {
-    fn new(charset: Charset) -> EncodeKind {
-        match charset.0 {
-            Kind::Standard(encoding) => EncodeKind::Standard(encoding.new_encoder()),
-            Kind::Utf16 { unit, .. } => EncodeKind::Utf16(unit),
-            Kind::Latin1(table) => {
-                let mut bytes = Box::new([0; 256]);
-                for (byte, character) in (0..=u8::MAX).zip(table) {
-                    if let Some(place) = bytes.get_mut(usize::from(*character)) {
-                        *place = byte;
-                    }
-                }
-                EncodeKind::Latin1(bytes)
-            }
-        }
-    }
-
-    /// Appends as much of `text` as the target has, and answers how many bytes of it that is and
-    /// the character that follows, which the target does not have.
-    fn push(&mut self, text: &str, stage: Stage, out: &mut Vec<u8>) -> (usize, Option<char>) {
-        match self {
-            EncodeKind::Utf16(unit) => {
-                out.extend(text.encode_utf16().flat_map(*unit));
-                (text.len(), None)
-            }
-            EncodeKind::Latin1(bytes) => {
-                for (at, character) in text.char_indices() {
-                    let byte = bytes.get(character as usize);
-                    let Some(byte) = byte else { return (at, Some(character)) };
-                    out.push(*byte);
-                }
-                (text.len(), None)
-            }
-            EncodeKind::Standard(encoder) => {
-                let mut taken = 0;
-                loop {
-                    out.reserve(4 * (text.len() - taken) + 16);
-                    let rest = text.get(taken..).unwrap_or_default();
-                    let last = stage == Stage::Last;
-                    let (result, read) =
-                        encoder.encode_from_utf8_to_vec_without_replacement(rest, out, last);
-                    taken += read;
-                    match result {
-                        EncoderResult::InputEmpty => return (taken, None),
-                        EncoderResult::OutputFull => {}
-                        EncoderResult::Unmappable(character) => {
-                            return (taken - character.len_utf8(), Some(character));
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Encode {
-    fn push(
-        &mut self,
-        mut text: &str,
-        stage: Stage,
-        out: &mut Vec<u8>,
-    ) -> Result<(), TransformError> {
-        loop {
-            let (taken, lacks) = self.kind.push(text, stage, out);
-            let ends = text.get(..taken).unwrap_or_default().matches(['\n', '\u{85}']);
-            self.lines += ends.count() as u64;
-            let Some(character) = lacks else { return Ok(()) };
-            if self.bad == BadText::Fails {
-                let (line, code) = (self.lines + 1, u32::from(character));
-                return Err(TransformError::BadText(format!(
-                    "line {line} has the character U+{code:04X}, which the target does not have"
-                )));
-            }
-            self.kind.push("?", Stage::More, out);
-            text = text.get(taken + character.len_utf8()..).unwrap_or_default();
         }
     }
 }

@@ -7,6 +7,7 @@ use entrepot_transform::split::{PartSize, split};
 
 use super::change::{CONTENT, Ends};
 use super::many::{Place, ToTask, make_files};
+use super::text;
 use super::{Step, StepError};
 use crate::foresight::{Foresee, Foreseen, Foresight};
 use crate::ids::StepKey;
@@ -19,7 +20,7 @@ impl Step for SplitSpec {
         let (size, most) = (size(self)?, self.parts);
         let work = move |ends: Ends| {
             let Ends { reader, mut writer, line } = ends;
-            split(size, most, reader, &mut ToTask { line, writer: &mut writer })
+            split(&size, most, reader, &mut ToTask { line, writer: &mut writer })
         };
         make_files(run, self, self.existing, work).await
     }
@@ -41,10 +42,14 @@ impl Foresee for SplitSpec {
 }
 
 fn size(spec: &SplitSpec) -> Result<PartSize, StepError> {
-    match (spec.lines, spec.bytes) {
-        (Some(lines), None) => Ok(PartSize::Lines(lines)),
-        (None, Some(bytes)) => Ok(PartSize::Bytes(bytes)),
-        _ => Err(StepError::permanent("EP0812", "a part is so many 'lines', or so many 'bytes'")),
+    match (spec.lines, spec.bytes, spec.records.zip(spec.of), &spec.header) {
+        (Some(lines), None, None, None) => Ok(PartSize::Lines(lines)),
+        (None, Some(bytes), None, None) => Ok(PartSize::Bytes(bytes)),
+        (None, None, Some((count, form)), None) => {
+            Ok(PartSize::Records(count, text::records(form)))
+        }
+        (None, None, None, Some(header)) => Ok(PartSize::Header(header.clone().into_bytes())),
+        _ => Err(StepError::permanent("EP0812", "it is not said how large a part is")),
     }
 }
 

@@ -2,7 +2,8 @@
 //! a crash makes the same bytes.
 
 use async_trait::async_trait;
-use entrepot_nouns::rule::{BadCharacters, Newline, TranscodeSpec};
+use entrepot_nouns::rule::{BadCharacters, Newline, RecordForm, TranscodeSpec};
+use entrepot_transform::records::{Blanks, Records};
 use entrepot_transform::text::{self, BadText, Charset, LineEnd, Transcoding};
 
 use super::change::{MakesFile, made_name, make};
@@ -44,7 +45,23 @@ fn transcoding(spec: &TranscodeSpec) -> Result<Transcoding, StepError> {
         BadCharacters::Fail => BadText::Fails,
         BadCharacters::Replace => BadText::Replaced,
     };
-    Ok(Transcoding { from: charset(&spec.from)?, to: charset(&spec.to)?, line_end, bad })
+    Ok(Transcoding {
+        from: charset(&spec.from)?,
+        to: charset(&spec.to)?,
+        line_end,
+        from_records: spec.from_records.map(records),
+        blanks: if spec.strip { Blanks::Stripped } else { Blanks::Kept },
+        to_records: spec.to_records.map(records),
+        bad,
+    })
+}
+
+/// What a rule says of records.
+pub(super) fn records(form: RecordForm) -> Records {
+    match form {
+        RecordForm::Fixed(bytes) => Records::Fixed(bytes as usize),
+        RecordForm::Rdw => Records::Rdw,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::LINE_BYTES;
 use crate::tools::tool;
 
 fn charset(name: &str) -> Charset {
@@ -7,7 +8,9 @@ fn charset(name: &str) -> Charset {
 
 fn transcoding(from: &str, to: &str) -> Transcoding {
     let (line_end, bad) = (LineEnd::Kept, BadText::Fails);
-    Transcoding { from: charset(from), to: charset(to), line_end, bad }
+    let (from_records, blanks, to_records) = (None, Blanks::Stripped, None);
+    let (from, to) = (charset(from), charset(to));
+    Transcoding { from, to, line_end, from_records, blanks, to_records, bad }
 }
 
 /// Gives a few bytes at a time, so that characters are cut at every place.
@@ -131,4 +134,87 @@ fn a_byte_order_mark_is_left_out_and_blocks_are_no_limit() {
     let mut back = Vec::new();
     transcode(&transcoding("gb18030", "utf-8"), there.as_slice(), &mut back).unwrap();
     assert!(back == long.as_bytes());
+}
+
+/// As dd of the GNU core utilities makes records of lines and lines of records.
+#[test]
+fn the_usual_tool_makes_the_same_records_of_a_fixed_length() {
+    let text = "HDR 20261127\nGr\u{e4}fe  100\n\n12345678901234567890\n";
+    let latin: Vec<u8> = text.chars().map(|it| u8::try_from(u32::from(it)).unwrap()).collect();
+    let mut change = transcoding("utf-8", "iso-8859-1");
+    change.to_records = Some(Records::Fixed(20));
+    let records = changed(&change, text.as_bytes()).unwrap();
+    assert_eq!(records, tool(&["dd", "cbs=20", "conv=block", "status=none"], &latin));
+    let mut change = transcoding("iso-8859-1", "iso-8859-1");
+    change.from_records = Some(Records::Fixed(20));
+    let lines = changed(&change, &records).unwrap();
+    assert_eq!(lines, tool(&["dd", "cbs=20", "conv=unblock", "status=none"], &records));
+    assert_eq!(lines, latin);
+    change.blanks = Blanks::Kept;
+    assert_eq!(
+        changed(&change, &records).unwrap(),
+        [
+            &records[..20],
+            b"\n",
+            &records[20..40],
+            b"\n",
+            &records[40..60],
+            b"\n",
+            &records[60..],
+            b"\n"
+        ]
+        .concat()
+    );
+}
+
+#[test]
+fn lines_become_records_of_a_mainframe_and_lines_again() {
+    let text = "AB\r\n\nGr\u{fc}\u{df}e";
+    let mut to_host = transcoding("utf-8", "ibm1047");
+    to_host.to_records = Some(Records::Rdw);
+    let records = changed(&to_host, text.as_bytes()).unwrap();
+    let wanted = b"\0\x06\0\0\xc1\xc2\0\x04\0\0\0\x09\0\0\xc7\x99\xdc\x59\x85";
+    assert_eq!(records, wanted);
+    let mut from_host = transcoding("ibm1047", "utf-8");
+    from_host.from_records = Some(Records::Rdw);
+    from_host.line_end = LineEnd::CrLf;
+    let back = changed(&from_host, &records).unwrap();
+    assert_eq!(String::from_utf8(back).unwrap(), "AB\r\n\r\nGr\u{fc}\u{df}e\r\n");
+    // From one form into the other, each record by itself: a shift ends with it.
+    let mut change = transcoding("iso-2022-jp", "iso-2022-jp");
+    change.from_records = Some(Records::Rdw);
+    change.to_records = Some(Records::Fixed(12));
+    let record = b"\x1b$BF|K\\\x1b(B";
+    let word = [0, record.len() as u8 + 4, 0, 0];
+    let file = [&word[..], record, &word, record].concat();
+    let made = changed(&change, &file).unwrap();
+    assert_eq!(made, [&record[..], b"  ", record, b"  "].concat());
+}
+
+#[test]
+fn records_that_are_none_are_named() {
+    let with = |from: Option<Records>, to: Option<Records>, bytes: &[u8]| {
+        let mut change = transcoding("iso-8859-1", "utf-16le");
+        (change.from_records, change.to_records) = (from, to);
+        changed(&change, bytes).unwrap_err()
+    };
+    let fixed = |bytes| Some(Records::Fixed(bytes));
+    for (from, to, bytes, said) in [
+        (fixed(4), None, &b"aaaabb"[..], "the file ends within record 2"),
+        (fixed(4), None, b"aaaab\nbb", "record 2 has the end of a line in it"),
+        (Some(Records::Rdw), None, b"\0\x02\0\0", "record 1 says that it has 2 bytes"),
+        (None, fixed(4), b"ab\nabc\n", "line 2 has 6 bytes, and a record has 4 at most"),
+        (None, fixed(5), b"a", "no blanks fill a record of 5 bytes behind 2"),
+        (None, Some(Records::Rdw), &[b'a'; 16_379], "line 1 has 32758 bytes"),
+        (None, Some(Records::Rdw), &[b'a'; LINE_BYTES + 1], "line 1 has more than 1048576 bytes"),
+    ] {
+        let error = with(from, to, bytes);
+        assert!(error.contains(said), "{error}");
+    }
+    let mut change = transcoding("utf-8", "utf-8");
+    change.from_records = fixed(2);
+    let error = changed(&change, b"ab\xffb").unwrap_err();
+    assert_eq!(error, "in record 2 what stands at byte 0 is not utf-8");
+    change.bad = BadText::Replaced;
+    assert_eq!(changed(&change, b"\xffba\n").unwrap(), "\u{fffd}b\na?\n".as_bytes());
 }
