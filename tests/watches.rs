@@ -259,3 +259,46 @@ fn a_file_that_is_forgotten_is_found_anew() -> Result<()> {
     ensure!(node.events("watch.forgotten")?.len() == 1, "who had it forgotten is not recorded");
     node.stop()
 }
+
+/// It is listed once a day by itself. The notification is as MinIO posts it.
+#[test]
+fn an_object_store_that_says_so_has_its_bucket_looked_at_at_once() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let s3 = S3Server::start()?;
+    let ours = node.scratch().join("ours");
+    std::fs::create_dir(&ours)?;
+    let (out, known) = (s3.objects().join("out"), "a-key-of-the-store-01");
+    std::fs::create_dir_all(&out)?;
+    std::fs::write(out.join("before.csv"), b"0")?;
+    let documents = s3.endpoint("bank")
+        + &format!(
+            "---\nkey: {{name: store, type: web-hook, private: {known}}}\n---\n\
+             endpoint: {{name: ours, target: {{directory: {{path: {}}}}}}}\n---\n\
+             rule:\n  name: fetch\n  when: {{watch: {{endpoint: bank, path: /out, every: 1d, \
+             stable: 0s, hook: {{scheme: bearer, keys: [store]}}}}}}\n  do:\n    \
+             - fetch: {{}}\n    - deliver: {{endpoint: ours, path: '{{name}}'}}\n",
+            text(&ours)?
+        );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    node.cli(&["listener", "create", "https", "protocol=https", "address=127.0.0.1:0"])?;
+    node.start()?;
+    node.until("what was there", || Ok(ours.join("before.csv").exists().then_some(())))?;
+    let address = format!("https://127.0.0.1:{}/hooks/fetch", node.port_of("https")?);
+    let tell = |key: &str, name: &str| -> Result<String> {
+        let event = "s3:ObjectCreated:Put";
+        let record = json!({"eventName": event, "s3": {"object": {"key": name}}});
+        let message = json!({"EventName": event, "Key": name, "Records": [record]});
+        let mut curl = Command::new("curl");
+        curl.args(["-sSk", "--max-time", "60", "-o", "/dev/null", "-w", "%{http_code}"]);
+        curl.args(["-H", &format!("Authorization: Bearer {key}"), "-d", &message.to_string()]);
+        Ok(String::from_utf8(run(curl.arg(&address))?.stdout)?)
+    };
+    for name in ["first.csv", "second.csv"] {
+        std::fs::write(out.join(name), b"1;2")?;
+        ensure!(tell("a-key-of-nobody-at-all", name)? == "401", "a stranger is believed");
+        ensure!(tell(known, &format!("inbox/out/{name}"))? == "202");
+        node.until(name, || Ok(ours.join(name).exists().then_some(())))?;
+    }
+    node.until("the events", || Ok((node.events("watch.found")?.len() == 3).then_some(())))?;
+    node.stop()
+}

@@ -187,11 +187,11 @@ impl<'a> Relations<'a> {
         if let Some(problem) = self.unfit_calendar(rule) {
             return Some(problem);
         }
-        if let Some(hook) = rule.when.hook() {
+        if let Some((place, hook)) = rule.when.told_by() {
             for (at, name) in hook.keys.iter().enumerate() {
                 if self.key(name).is_some_and(|key| key.key_type != KeyType::WebHook) {
                     let problem = format!("key '{name}' is not of type web-hook");
-                    return Some((format!("when.hook.keys.{at}"), problem));
+                    return Some((format!("{place}.keys.{at}"), problem));
                 }
             }
         }

@@ -60,7 +60,7 @@ pub use oidc::{
 };
 pub use passkey::{Challenge, ChallengePurpose, PasskeyError, PasskeyLogin};
 pub use sharing::PenaltySharing;
-pub use web_hook::{HookMessage, HookRefusal, RuleHook};
+pub use web_hook::{HookMessage, HookReceipt, HookRefusal, RuleHook};
 
 /// How the gate works.
 #[derive(Clone, Debug, Default)]

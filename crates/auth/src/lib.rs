@@ -48,9 +48,9 @@ pub use entrepot_net::meter::Throttles;
 pub use error::{AuthError, Result};
 pub use gate::{
     As2NotTold, Attempt, Challenge, ChallengePurpose, Gate, GateOptions, Grant, HookMessage,
-    HookRefusal, LimitState, LinkEnd, LinkPassword, LinkVerdict, LoginLimit, Meters, OidcError,
-    OidcLeading, OidcLogin, OidcPurpose, OidcRefusal, OidcReturn, OidcStart, PasskeyError,
-    PasskeyLogin, PenaltySharing, RuleHook, Verdict,
+    HookReceipt, HookRefusal, LimitState, LinkEnd, LinkPassword, LinkVerdict, LoginLimit, Meters,
+    OidcError, OidcLeading, OidcLogin, OidcPurpose, OidcRefusal, OidcReturn, OidcStart,
+    PasskeyError, PasskeyLogin, PenaltySharing, RuleHook, Verdict,
 };
 pub use hashing_thread::hash_aside;
 pub use login_key::{UnusableKey, check_login_key};

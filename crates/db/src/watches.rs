@@ -2,7 +2,7 @@
 //! files were found. A version is noted after its event is in a journal: a crash between the two
 //! tells of it once more, under the same id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use entrepot_nouns::{NodeId, Timestamp};
@@ -68,6 +68,8 @@ statements! {
     );
     COUNT_ANEW = sql!("UPDATE watches SET anew = anew + 1 WHERE rule = $1");
     FORGET_GONE = sql!("DELETE FROM watched_files WHERE rule = $1 AND gone_at < $2");
+    HINT = sql!("UPDATE watches SET hints = hints + 1 WHERE rule = $1");
+    HINTS = sql!("SELECT rule, hints FROM watches WHERE hints > 0");
     ALL_WATCHES = sql!("SELECT rule FROM watches");
 }
 
@@ -135,6 +137,18 @@ impl Db {
         }
         work.commit().await?;
         Ok(WatchLease::Ours { anew })
+    }
+
+    /// Has the folder of a rule listed soon, by whichever node lists it; one that none has listed
+    /// yet is listed anyway.
+    pub async fn hint_watch(&self, rule: Uuid) -> Result<()> {
+        self.execute(HINT, vec![rule.into()]).await.map(drop)
+    }
+
+    /// How often that was asked for, of each rule for which it was.
+    pub async fn watch_hints(&self) -> Result<HashMap<Uuid, i64>> {
+        let read = |row: &Row<'_>| Ok((row.id(0)?, row.int(1)?));
+        Ok(self.read(HINTS, Vec::new(), read).await?.into_iter().collect())
     }
 
     /// Lets other nodes list what `node` does.

@@ -163,6 +163,8 @@ pub const CRON_UNTOLD: Duration = Duration::from_secs(10);
 pub const WATCH_TICK: Duration = Duration::from_secs(1);
 /// How long a node lists a watched folder without a sign of life.
 pub const WATCH_LEASE: Duration = Duration::from_secs(30);
+/// Between two looks at a watched folder that web hooks ask for.
+pub const WATCH_HINT_PAUSE: Duration = Duration::from_secs(2);
 /// Folders that a node lists at the same time.
 pub const WATCH_AT_ONCE: usize = 25;
 /// A listing that takes longer is given up.

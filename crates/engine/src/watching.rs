@@ -27,8 +27,8 @@ use uuid::Uuid;
 use crate::backoff::Away;
 use crate::ids;
 use crate::limits::{
-    CRON_BATCH, CRON_WAIT, WATCH_AT_ONCE, WATCH_FORGET, WATCH_LEASE, WATCH_LOOK_TIME, WATCH_PAUSE,
-    WATCH_TICK,
+    CRON_BATCH, CRON_WAIT, WATCH_AT_ONCE, WATCH_FORGET, WATCH_HINT_PAUSE, WATCH_LEASE,
+    WATCH_LOOK_TIME, WATCH_PAUSE, WATCH_TICK,
 };
 use crate::membership::Membership;
 use look::{Looked, Moment};
@@ -123,6 +123,56 @@ struct Entry {
     is_stale: bool,
     /// How often somebody had had a file found anew when the lease was last kept.
     anew: i64,
+    /// How often somebody had said that there is something new, when this node looked last.
+    hints: i64,
+    /// What was said last is not looked after yet.
+    is_hinted: bool,
+    /// What came then may be found whole from this moment on.
+    follow_at: Duration,
+    /// When it was listed last.
+    listed_at: Duration,
+}
+
+impl Entry {
+    /// Of a folder that this node has not listed.
+    fn new(folder: Folder) -> Entry {
+        Entry {
+            folder: Arc::new(folder),
+            state: Some(State::default()),
+            task: None,
+            due: Duration::ZERO,
+            ours_until: Duration::ZERO,
+            is_stale: true,
+            anew: 0,
+            hints: 0,
+            is_hinted: false,
+            follow_at: Duration::ZERO,
+            listed_at: Duration::ZERO,
+        }
+    }
+
+    /// There is something new in the folder.
+    fn hint(&mut self, now: Duration) {
+        let stable = self.folder.watch.stable.duration();
+        self.is_hinted = true;
+        self.follow_at = now.saturating_add(stable).saturating_add(WATCH_HINT_PAUSE);
+        if self.state.is_some() {
+            let soonest = self.listed_at.saturating_add(WATCH_HINT_PAUSE).max(now);
+            self.due = self.due.min(soonest);
+        }
+    }
+
+    /// When the folder is to be listed again, that was listed just now, if that were `wait` later
+    /// by itself.
+    fn listed(&mut self, now: Duration, wait: Duration) {
+        self.due = now.saturating_add(wait);
+        self.listed_at = now;
+        if std::mem::take(&mut self.is_hinted) {
+            self.due = self.due.min(now.saturating_add(WATCH_HINT_PAUSE));
+        } else if self.follow_at > now {
+            self.due = self.due.min(self.follow_at);
+        }
+    }
 }
 
 /// A look that has ended.
@@ -172,6 +222,7 @@ impl Watcher {
             self.lease().await?;
             self.leases_at = env.elapsed().saturating_add(WATCH_LEASE / 3);
         }
+        self.read_hints().await?;
         let now = env.elapsed();
         for entry in self.entries.values_mut() {
             if self.looks.len() >= WATCH_AT_ONCE {
@@ -184,6 +235,7 @@ impl Watcher {
                 if std::mem::take(&mut entry.is_stale) {
                     state.seen = None;
                 }
+                entry.is_hinted = false;
                 let (parts, folder) = (self.parts.clone(), entry.folder.clone());
                 let look = async move { look_once(parts, folder, state).await };
                 entry.task = Some(self.looks.spawn(look).id());
@@ -220,20 +272,31 @@ impl Watcher {
         for (rule, folder) in folders {
             let entry = match before.remove(&rule) {
                 Some(entry) if *entry.folder == folder => entry,
-                _ => Entry {
-                    folder: Arc::new(folder),
-                    state: Some(State::default()),
-                    task: None,
-                    due: Duration::ZERO,
-                    ours_until: Duration::ZERO,
-                    is_stale: true,
-                    anew: 0,
-                },
+                _ => Entry::new(folder),
             };
             self.entries.insert(rule, entry);
         }
         self.leases_at = Duration::ZERO;
         self.revision = Some(revision);
+        Ok(())
+    }
+
+    /// Has folders listed in which there is something new, as web hooks said.
+    async fn read_hints(&mut self) -> Result<(), DbError> {
+        let now = self.parts.recorder.env().elapsed();
+        let takes_hints = |entry: &Entry| entry.folder.watch.hook.is_some();
+        let is_listed = |entry: &Entry| entry.ours_until > now && takes_hints(entry);
+        if !self.entries.values().any(is_listed) {
+            return Ok(());
+        }
+        let hints = self.parts.db.watch_hints().await?;
+        for entry in self.entries.values_mut().filter(|entry| takes_hints(entry)) {
+            let given = hints.get(&entry.folder.rule).copied().unwrap_or_default();
+            if given != entry.hints {
+                entry.hints = given;
+                entry.hint(now);
+            }
+        }
         Ok(())
     }
 
@@ -293,7 +356,7 @@ impl Watcher {
         let every = folder.watch.every.duration();
         let doubled = every.saturating_mul(1 << state.failures.min(10));
         let wait = if state.failures == 0 { every } else { doubled.min(every.max(WATCH_PAUSE)) };
-        entry.due = now.saturating_add(wait);
+        entry.listed(now, wait);
         entry.state = Some(state);
     }
 

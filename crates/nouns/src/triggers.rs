@@ -96,6 +96,13 @@ impl Triggers {
         })
     }
 
+    /// The web hook that its address takes, and where that stands in the document: one that starts
+    /// the rule, or has the folder listed that it watches.
+    pub fn told_by(&self) -> Option<(&'static str, &WebHook)> {
+        let of_watch = || Some(("when.watch.hook", self.watch()?.hook.as_ref()?));
+        self.hook().map(|hook| ("when.hook", hook)).or_else(of_watch)
+    }
+
     /// The files that it expects.
     pub fn expected(&self) -> Option<&Expect> {
         self.find(|when| match when {

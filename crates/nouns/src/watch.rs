@@ -12,6 +12,7 @@ use crate::noun::FieldError;
 use crate::path::VPath;
 use crate::period::Period;
 use crate::time::Timestamp;
+use crate::web_hook::WebHook;
 
 /// A rule starts once for each version of each file that appears in a folder of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +33,10 @@ pub struct Watch {
     /// How often the folder is listed. As text: `30s`, `15m`.
     #[serde(default = "half_a_minute", skip_serializing_if = "is_half_a_minute")]
     pub every: Period,
+    /// Whoever keeps the files tells when some have come, by a web hook that is posted to
+    /// `/hooks/RULE`: then the folder is listed at once. `every` finds what nobody told of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<WebHook>,
     /// A file is whole when two looks so far apart found the same size and time; `0s`: at once.
     #[serde(default = "ten_seconds", skip_serializing_if = "is_ten_seconds")]
     pub stable: Period,
@@ -160,6 +165,7 @@ impl Watch {
             matching: Vec::new(),
             ignore: temporary(),
             every: half_a_minute(),
+            hook: None,
             stable: ten_seconds(),
             recursive: false,
             done_file: None,
@@ -191,7 +197,11 @@ impl Watch {
                 return flaw(field, format!("at most {FILE_PATTERNS} patterns"));
             }
         }
-        Ok(())
+        let Some(hook) = &self.hook else { return Ok(()) };
+        if !hook.headers.is_empty() {
+            return flaw("hook.headers", "nothing of the message is kept here".to_owned());
+        }
+        hook.check("when.watch.hook")
     }
 
     /// Which files it is about. What a job has taken is never one of them.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::endpoint::header_flaw;
 use crate::limits::{HOOK_BYTES, HOOK_BYTES_USUAL, HOOK_FIELDS, HOOK_KEYS, HOOK_PER_MINUTE};
 use crate::name::Name;
-use crate::noun::FieldError;
+use crate::noun::{FieldError, Kind, Reference};
 
 /// A rule starts once for each message that is posted to `/hooks/RULE` and proven to come from a
 /// sender who knows one of these keys.
@@ -93,9 +93,10 @@ fn is_usual_rate(rate: &u32) -> bool {
 }
 
 impl WebHook {
-    pub(crate) fn check(&self) -> Result<(), FieldError> {
+    /// `place`: where it stands in the document of its rule.
+    pub(crate) fn check(&self, place: &str) -> Result<(), FieldError> {
         let flaw =
-            |field: &str, text: String| Err(FieldError::new(format!("when.hook.{field}"), text));
+            |field: &str, text: String| Err(FieldError::new(format!("{place}.{field}"), text));
         if self.keys.is_empty() || self.keys.len() > HOOK_KEYS {
             return flaw("keys", format!("name 1 to {HOOK_KEYS} keys of type web-hook"));
         }
@@ -124,6 +125,13 @@ impl WebHook {
             },
             HookScheme::Standard | HookScheme::Github | HookScheme::Bearer => Ok(()),
         }
+    }
+
+    /// The keys that it names.
+    pub(crate) fn references(&self, place: &str) -> Vec<Reference> {
+        let keys = self.keys.iter().enumerate();
+        let named = |(at, name)| Reference::new(format!("{place}.keys.{at}"), Kind::Key, name);
+        keys.map(named).collect()
     }
 
     fn is_signature(&self, header: &str) -> bool {
@@ -161,7 +169,7 @@ mod tests {
         let plain = hook(json!({})).unwrap();
         assert_eq!(plain.scheme, HookScheme::Standard);
         assert_eq!((plain.limit_bytes, plain.per_minute), (HOOK_BYTES_USUAL, 600));
-        assert_eq!(plain.check(), Ok(()));
+        assert_eq!(plain.check("when.hook"), Ok(()));
         let written = serde_json::to_value(&plain).unwrap();
         assert_eq!(written, json!({"scheme": "standard", "keys": ["shop"]}));
         let hmac = json!({"hmac": {"header": "X-Signature", "prefix": "sha256="}});
@@ -189,7 +197,7 @@ mod tests {
             (hmac("a b"), "when.hook.scheme.hmac.header"),
             (hmac("Content-Length"), "when.hook.scheme.hmac.header"),
         ] {
-            let error = hook(bad.clone()).unwrap().check().unwrap_err();
+            let error = hook(bad.clone()).unwrap().check("when.hook").unwrap_err();
             assert_eq!(error.field, field, "{bad}");
         }
         for bad in [json!({"scheme": "basic"}), json!({"scheme": {"hmac": {}}}), json!({"kees": 1})]

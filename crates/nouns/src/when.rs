@@ -76,14 +76,13 @@ impl When {
     pub(crate) fn references(&self) -> Vec<Reference> {
         match self {
             When::Watch(watch) => {
-                vec![Reference::new("when.watch.endpoint", Kind::Endpoint, &watch.endpoint)]
+                let endpoint =
+                    Reference::new("when.watch.endpoint", Kind::Endpoint, &watch.endpoint);
+                let hook = watch.hook.iter();
+                let keys = hook.flat_map(|hook| hook.references("when.watch.hook"));
+                std::iter::once(endpoint).chain(keys).collect()
             }
-            When::Hook(hook) => {
-                let keys = hook.keys.iter().enumerate();
-                let named =
-                    |(at, name)| Reference::new(format!("when.hook.keys.{at}"), Kind::Key, name);
-                keys.map(named).collect()
-            }
+            When::Hook(hook) => hook.references("when.hook"),
             When::Expect(expect) => expect.references(),
             When::Cron(cron) => {
                 let calendar = cron.calendar.iter();
@@ -113,7 +112,7 @@ impl When {
             When::Cron(_) => Ok(()),
             When::Call(call) => call.check(),
             When::Watch(watch) => watch.check(),
-            When::Hook(hook) => hook.check(),
+            When::Hook(hook) => hook.check("when.hook"),
             When::Expect(expect) => expect.check(),
         }
     }

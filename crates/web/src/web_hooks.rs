@@ -8,7 +8,7 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use entrepot_auth::{HookMessage, HookRefusal};
+use entrepot_auth::{HookMessage, HookReceipt, HookRefusal};
 use entrepot_nouns::Name;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::json;
@@ -45,8 +45,11 @@ async fn receive(
     let body = whole(body, hook.limit_bytes()).await?;
     let address = context.peer().ip();
     let message = HookMessage { fields: &parts.headers, body: &body, address };
-    let event = hook.receive(message).await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({ "event": event }))).into_response())
+    let taken = match hook.receive(message).await? {
+        HookReceipt::Event(event) => json!({ "event": event }),
+        HookReceipt::Hint => json!({ "watch": name }),
+    };
+    Ok((StatusCode::ACCEPTED, Json(taken)).into_response())
 }
 
 async fn whole(body: Body, most: usize) -> Result<Bytes, Problem> {

@@ -36,6 +36,15 @@ pub struct RuleHook {
     keys: Vec<Secret>,
 }
 
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookReceipt {
+    /// The event that it came, on which rules start, is durable.
+    Event(EventId),
+    /// The folder that the rule watches is listed soon.
+    Hint,
+}
+
 /// A message as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct HookMessage<'a> {
@@ -75,8 +84,9 @@ impl Gate {
     pub async fn rule_hook(&self, site: SiteId, name: &Name) -> Result<Option<RuleHook>> {
         let db = self.0.directory.db();
         let Some(rule) = db.find::<Rule>(site, name).await? else { return Ok(None) };
-        let hook = rule.noun.when.hook().filter(|_| rule.noun.enabled).cloned();
-        let Some(hook) = hook else { return Ok(None) };
+        let told_by = rule.noun.when.told_by().filter(|_| rule.noun.enabled);
+        let Some((_, hook)) = told_by else { return Ok(None) };
+        let hook = hook.clone();
         let Some(site_name) = self.0.directory.site_name(site).await? else { return Ok(None) };
         let mut keys = Vec::new();
         for name in &hook.keys {
@@ -110,14 +120,14 @@ impl RuleHook {
         usize::try_from(self.hook.limit_bytes).unwrap_or(usize::MAX)
     }
 
-    /// Takes a message: the event that says that it came is durable when this returns its id.
+    /// Takes a message: what it is for is durable when this returns.
     ///
     /// # Errors
     /// It starts nothing.
     pub async fn receive(
         &self,
         message: HookMessage<'_>,
-    ) -> std::result::Result<EventId, HookRefusal> {
+    ) -> std::result::Result<HookReceipt, HookRefusal> {
         let now = self.gate.0.recorder.env().now();
         let Some(known_by) = self.proven(message, now) else {
             let (rule, address) = (self.rule.noun.name.as_str(), message.address);
@@ -127,6 +137,11 @@ impl RuleHook {
         let most = self.hook.per_minute;
         let counted = self.gate.0.web_hooks.count(*self.rule.id.as_bytes(), most);
         counted.map_err(|wait| HookRefusal::TooMany { wait })?;
+        if self.rule.noun.when.watch().is_some() {
+            let hinted = self.gate.0.directory.db().hint_watch(self.rule.id).await;
+            hinted.map_err(AuthError::from)?;
+            return Ok(HookReceipt::Hint);
+        }
         let body = read_body(message.body)?;
         let stretch = now.seconds().div_euclid(seconds(HOOK_SEEN));
         let id = self.event_id(&known_by, stretch);
@@ -145,7 +160,7 @@ impl RuleHook {
             // It is repeated only as long as the event of the stretch before is not too old.
             self.gate.0.web_hooks.forget(id);
         }
-        Ok(recorded)
+        Ok(HookReceipt::Event(recorded))
     }
 
     /// By what a message is known, if it comes from a sender who knows a key.

@@ -398,3 +398,29 @@ async fn writers_that_never_rest_lose_no_version_that_rested_and_get_none_twice(
     let versions: BTreeSet<&str> = found.iter().map(|it| it.rsplit_once(' ').unwrap().0).collect();
     assert_eq!(found.len(), versions.len(), "{found:?}");
 }
+
+/// It is listed once an hour by itself.
+#[tokio::test(start_paused = true)]
+async fn a_folder_is_listed_when_its_store_says_so_and_again_when_what_came_may_rest() {
+    let mut rule = watching(delivering());
+    let watch: Watch = serde_json::from_value(serde_json::json!({
+        "endpoint": "bank", "path": "/out", "every": "1h", "stable": "4s", "hook": {"keys": ["k"]},
+    }))
+    .unwrap();
+    rule.when = When::Watch(watch).into();
+    let mut world = world(2_871, &rule).await;
+    let id = world.db.find::<Rule>(SITE, &rule.name).await.unwrap().unwrap().id;
+    world.start();
+    let leased = "SELECT COUNT(*) FROM watches WHERE leased_until > 0";
+    world.until(async |world| world.number(leased.to_owned()).await == 1).await;
+    let mut names = Vec::new();
+    for name in ["/out/a", "/out/b"] {
+        let begun = world.env.now();
+        write(&world, name.trim_start_matches('/'), b"1").await;
+        world.db.hint_watch(id).await.unwrap();
+        names.push(format!("{name} 1 new"));
+        world.until(async |world| found(world).await == names).await;
+        let took = world.env.now().since(begun);
+        assert!(took < Duration::from_secs(60), "{name} was found after {took:?}");
+    }
+}
