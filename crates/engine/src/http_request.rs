@@ -145,7 +145,7 @@ fn path(pattern: &str, values: Values<'_>) -> Result<String, PatternError> {
 }
 
 /// With everything escaped but what RFC 3986 §2.3 calls unreserved.
-fn percent(value: &str) -> String {
+pub(crate) fn percent(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -49,6 +49,7 @@ mod lint;
 mod membership;
 mod meters;
 mod noted;
+mod oauth;
 mod pattern;
 mod pause;
 mod places;
@@ -190,6 +191,8 @@ pub(crate) struct Shared {
     pub(crate) meters: Arc<Meters>,
     /// Sends requests of steps to servers that this machine's authorities vouch for.
     pub(crate) web: entrepot_net::http::Client,
+    /// What proves us to servers of HTTP that take tokens.
+    pub(crate) tokens: oauth::Tokens,
     /// What scanners said of themselves.
     pub(crate) scanners: scanners::Scanners,
     /// The rules that jobs run.
@@ -320,6 +323,7 @@ impl Engine {
             options,
             meters: Arc::default(),
             web: entrepot_net::http::Client::new(entrepot_net::tls::ServerTrust::System),
+            tokens: oauth::Tokens::default(),
             scanners: scanners::Scanners::default(),
             versions: Versions::default(),
             membership,

@@ -284,3 +284,15 @@ pub(crate) const REST_FIRST: Duration = Duration::from_secs(60);
 pub(crate) const REST_LONGEST: Duration = Duration::from_secs(3600);
 /// Longest text of a question of an `approve` step, with its placeholders replaced.
 pub(crate) const APPROVAL_CHARACTERS: usize = 4_000;
+/// Longest answer of a server that gives tokens, in bytes.
+pub const TOKEN_ANSWER_BYTES: usize = 64 * 1024;
+/// Most tokens that a node remembers.
+pub const TOKENS: usize = 1_000;
+/// How long a token is used of which nobody says how long it is good.
+pub const TOKEN_TIME: Duration = Duration::from_secs(300);
+/// No token is used longer.
+pub const TOKEN_TIME_MOST: Duration = Duration::from_secs(86_400);
+/// A token is used until so long before its end.
+pub const TOKEN_MARGIN: Duration = Duration::from_secs(30);
+/// How long an answer with a token may take.
+pub const TOKEN_WAIT: Duration = Duration::from_secs(30);

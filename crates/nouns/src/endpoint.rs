@@ -20,8 +20,8 @@ pub use as2::{
 pub use object::{ObjectProvider, ObjectRequests, ObjectTarget};
 pub(crate) use service::header_flaw;
 pub use service::{
-    MailTarget, MailTls, ScannerAddress, ScannerMethod, ScannerTarget, ScannerTls, WebTarget,
-    WebhookTarget,
+    MailTarget, MailTls, OauthClient, OauthProof, ScannerAddress, ScannerMethod, ScannerTarget,
+    ScannerTls, WebTarget, WebhookTarget,
 };
 
 /// A place we reach.

@@ -17,7 +17,7 @@ use entrepot_net::http::{
 };
 use entrepot_nouns::endpoint::WebTarget;
 use entrepot_nouns::rule::{HttpAnswer, HttpMethod, HttpSpec};
-use entrepot_nouns::{EndpointTarget, Name, Secret, Timestamp};
+use entrepot_nouns::{Endpoint, EndpointTarget, Name, Secret, Stored, Timestamp};
 use serde_json::{Value as Json, json};
 
 use super::source::Input;
@@ -25,6 +25,7 @@ use super::{Step, StepError};
 use crate::http_request::{Content, Draft};
 use crate::ids::{self, StepKey};
 use crate::limits::HTTP_ANSWER_BYTES;
+use crate::oauth::{Asking, TokenError, TokenOf};
 use crate::run::Run;
 use crate::web_client;
 
@@ -42,7 +43,12 @@ impl Step for HttpSpec {
             return Err(other_kind(&self.endpoint, stored.noun.target.as_str(), "web"));
         };
         let secret = run.hold.waiting(run.shared.file_access.secret(&stored)).await??;
-        let mut request = request(self, target, secret.as_ref(), &draft)?;
+        let client = web_client::client(&run.shared.web, target.authorities.as_deref());
+        let proof = proof(run, &stored, target, secret.as_ref(), &client).await?;
+        let mut request = request(self, target, &draft)?;
+        if let Some((name, value)) = proof.field {
+            request.headers.insert(name, value);
+        }
         if !matches!(self.method, HttpMethod::Get | HttpMethod::Head) {
             let key = ids::sent_by_step(run.job.id, key).to_string();
             let key = HeaderValue::try_from(key).map_err(|error| {
@@ -50,7 +56,6 @@ impl Step for HttpSpec {
             })?;
             request = request.header(KEY_FIELD, key);
         }
-        let client = web_client::client(&run.shared.web, target.authorities.as_deref());
         let response = match draft.content {
             Content::Bytes(bytes) => {
                 request.body = bytes;
@@ -60,8 +65,58 @@ impl Step for HttpSpec {
             }
             Content::File => send_file(self, run, &client, request).await?,
         };
+        if let (Some(of), 401) = (proof.held, response.status.as_u16()) {
+            // It may have been taken back before its time.
+            run.shared.tokens.forget(of);
+            let text = format!(
+                "endpoint '{}' answered 401 to a token that it took before; the next attempt asks \
+                 for another one",
+                self.endpoint
+            );
+            return Err(StepError::transient("EP0892", text));
+        }
         judge(self, run, response).await
     }
+}
+
+/// What proves who asks.
+#[derive(Default)]
+struct Proof {
+    field: Option<(HeaderName, HeaderValue)>,
+    /// It is a token that was got before.
+    held: Option<TokenOf>,
+}
+
+async fn proof(
+    run: &Run<'_>,
+    stored: &Stored<Endpoint>,
+    target: &WebTarget,
+    secret: Option<&Secret>,
+    client: &Client,
+) -> Result<Proof, StepError> {
+    let Some(secret) = secret else { return Ok(Proof::default()) };
+    let endpoint = &stored.noun.name;
+    let unfit = || {
+        let text = format!("the password of endpoint '{endpoint}' fits in no header");
+        StepError::permanent("EP0890", text)
+    };
+    let Some(oauth) = &target.oauth else {
+        let field = credentials(target, secret).ok_or_else(unfit)?;
+        return Ok(Proof { field: Some(field), held: None });
+    };
+    let of = TokenOf { endpoint: stored.id, version: stored.revision };
+    let now = run.shared.recorder.env().elapsed();
+    let held = run.shared.tokens.held(of, now);
+    let (token, held) = match held {
+        Some(token) => (token, Some(of)),
+        None => {
+            let dial = DialPolicy { allow_private: target.allow_private };
+            let asking = Asking { endpoint, oauth, secret, client, dial };
+            let asked = run.hold.waiting(run.shared.tokens.ask(of, &asking, now)).await?;
+            (asked.map_err(no_token)?, None)
+        }
+    };
+    Ok(Proof { field: Some(bearer(&token).ok_or_else(unfit)?), held })
 }
 
 /// Sends the file; its last block leaves when the file is known to be the one of the event.
@@ -146,12 +201,7 @@ pub(super) fn other_kind(endpoint: &Name, kind: &str, wanted: &str) -> StepError
 }
 
 /// The request with its head, without a body.
-fn request(
-    spec: &HttpSpec,
-    target: &WebTarget,
-    secret: Option<&Secret>,
-    draft: &Draft,
-) -> Result<Request, StepError> {
+fn request(spec: &HttpSpec, target: &WebTarget, draft: &Draft) -> Result<Request, StepError> {
     let method = match spec.method {
         HttpMethod::Post => Method::POST,
         HttpMethod::Put => Method::PUT,
@@ -172,26 +222,32 @@ fn request(
     for (name, value) in &draft.headers {
         request.headers.insert(name, value.clone());
     }
-    if let Some(secret) = secret {
-        let (name, value) = credentials(target, secret).ok_or_else(|| {
-            let text = format!("the password of endpoint '{}' fits in no header", spec.endpoint);
-            StepError::permanent("EP0890", text)
-        })?;
-        request.headers.insert(name, value);
-    }
     Ok(request)
+}
+
+fn no_token(error: TokenError) -> StepError {
+    match error {
+        TokenError::Later(text) => StepError::transient("EP0882", text),
+        TokenError::Never(text) => StepError::permanent("EP0882", text),
+    }
+}
+
+fn bearer(token: &Secret) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::from_bytes(&[b"Bearer ", token.expose()].concat()).ok()?;
+    value.set_sensitive(true);
+    Some((header::AUTHORIZATION, value))
 }
 
 /// The field that proves who asks.
 fn credentials(target: &WebTarget, secret: &Secret) -> Option<(HeaderName, HeaderValue)> {
-    let secret = secret.expose();
+    let (token, secret) = (secret, secret.expose());
     let (name, value) = match (&target.header, &target.user) {
         (Some(name), _) => (HeaderName::try_from(name).ok()?, secret.to_vec()),
         (None, Some(user)) => {
             let both = [user.as_bytes(), b":", secret].concat();
             (header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(both)).into_bytes())
         }
-        (None, None) => (header::AUTHORIZATION, [b"Bearer ", secret].concat()),
+        (None, None) => return bearer(token),
     };
     let mut value = HeaderValue::from_bytes(&value).ok()?;
     value.set_sensitive(true);

@@ -169,6 +169,65 @@ async fn a_request_says_what_the_rule_says_and_its_answer_is_there_for_later_ste
     assert!(!format!("{steps:?}").contains("geheim"));
 }
 
+const TOKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 71\r\n\r\n\
+    {\"access_token\":\"a-token-1\",\"token_type\":\"Bearer\",\"expires_in\": 3600  }";
+const OTHER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n\
+    {\"access_token\":\"a-token-2\",\"token_type\":\"bearer\"}";
+const STALE: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+
+fn oauth(server: &Server, more: Json) -> Json {
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.port);
+    let mut oauth = json!({"token_url": url("/token"), "client": "us:1", "scopes": ["a", "b"]});
+    oauth.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"web": {"url": url("/api"), "allow_private": true, "oauth": oauth}})
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_once_and_again_when_it_is_refused() {
+    let server = Server::start(&[TOKEN, OK, OK, STALE, OTHER, OK]).await;
+    let mut world = World::new(2_931).await;
+    endpoint(&world, oauth(&server, json!({})), "geheim&").await;
+    let rule = doing(json!([
+        {"http": {"endpoint": "there", "path": "/1"}},
+        {"http": {"endpoint": "there", "path": "/2"}},
+        {"http": {"endpoint": "there", "path": "/3"}},
+    ]));
+    let job = job(&mut world, &rule, "/in/a", b"content").await;
+    assert_eq!((job.state, job.error, job.attempts), (JobState::Done, None, 2));
+    let got = server.got();
+    let asked: Vec<_> = got.iter().map(|got| got.head.lines().next().unwrap().to_owned()).collect();
+    let wanted = ["/token", "/api/1", "/api/2", "/api/3", "/token", "/api/3"];
+    assert_eq!(asked, wanted.map(|path| format!("POST {path} HTTP/1.1")));
+    assert_eq!(got[0].body, b"grant_type=client_credentials&scope=a%20b");
+    // The name and secret as in a form: us%3A1 and geheim%26.
+    assert_eq!(got[0].field("authorization").as_deref(), Some("Basic dXMlM0ExOmdlaGVpbSUyNg=="));
+    for (number, token) in [(1, "a-token-1"), (2, "a-token-1"), (5, "a-token-2")] {
+        assert_eq!(got[number].field("authorization"), Some(format!("Bearer {token}")));
+    }
+    let steps = format!("{:?}", world.db.job_steps(job.id).await.unwrap());
+    assert!(!steps.contains("geheim") && !steps.contains("a-token"), "{steps}");
+}
+
+#[tokio::test]
+async fn a_server_that_gives_no_token_says_why_and_gets_no_request() {
+    const NONE: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 59\r\n\r\n\
+        {\"error\":\"invalid_client\",\"error_description\":\"unknown us\"}";
+    let server = Server::start(&[NONE]).await;
+    let mut world = World::new(2_932).await;
+    endpoint(&world, oauth(&server, json!({"proof": "body", "audience": "x y"})), "geheim").await;
+    let rule = doing(json!([{"http": {"endpoint": "there"}}]));
+    let job = job(&mut world, &rule, "/in/a", b"content").await;
+    let said = "EP0882: no token for endpoint 'there': its server answered 401 Unauthorized: \
+                invalid_client: unknown us";
+    assert_eq!((job.state, job.error.as_deref()), (JobState::Failed, Some(said)));
+    let got = server.got();
+    assert_eq!(got.len(), 1, "a request went without a token");
+    let body = String::from_utf8(got[0].body.clone()).unwrap();
+    let wanted = "grant_type=client_credentials&scope=a%20b&audience=x%20y&client_id=us%3A1\
+                  &client_secret=geheim";
+    assert_eq!((body.as_str(), got[0].field("authorization")), (wanted, None));
+}
+
 #[tokio::test]
 async fn a_server_that_is_busy_is_asked_again_when_it_says_under_the_same_key() {
     let server = Server::start(&[BUSY, OK]).await;

@@ -20,6 +20,10 @@ pub struct WebTarget {
     /// `user` the password is a bearer token (RFC 6750).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
+    /// The password is the secret of a client of OAuth 2.0, which gets a bearer token for it. Goes
+    /// with neither `user` nor `header`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OauthClient>,
     /// The password, sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_sealed: Option<Sealed>,
@@ -33,6 +37,37 @@ pub struct WebTarget {
     /// Allow private addresses, for servers inside one's own network.
     #[serde(default, skip_serializing_if = "is_default")]
     pub allow_private: bool,
+}
+
+/// Who we are to a server that gives tokens for requests (RFC 6749 §4.4, client credentials).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OauthClient {
+    /// Where tokens are asked for: `https://host/path`, or `http://`. It is dialled and its
+    /// certificate is checked as the server's own.
+    pub token_url: String,
+    /// The name of the client.
+    pub client: String,
+    /// What the token is to be good for, as that server calls it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// Which servers it is to be good for, where several are served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
+    /// Where the client says its name and secret.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub proof: OauthProof,
+}
+
+/// Where a client of OAuth 2.0 says its name and secret (RFC 6749 §2.3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OauthProof {
+    /// By Basic authentication.
+    #[default]
+    Basic,
+    /// In the body of the request.
+    Body,
 }
 
 /// A receiver of web hooks, as Standard Webhooks 1.0 has them: `webhook` steps post events there.
@@ -291,7 +326,15 @@ impl WebTarget {
             return Err(FieldError::new("target.web.header", "give 'user' or 'header', not both"));
         }
         let has_password = self.password.is_some() || self.password_sealed.is_some();
-        if !has_password && (self.user.is_some() || self.header.is_some()) {
+        let needs_password = self.user.is_some() || self.header.is_some() || self.oauth.is_some();
+        if let Some(oauth) = &self.oauth {
+            if self.user.is_some() || self.header.is_some() {
+                let text = "goes with neither 'user' nor 'header'";
+                return Err(FieldError::new("target.web.oauth", text));
+            }
+            oauth.check()?;
+        }
+        if !has_password && needs_password {
             return Err(FieldError::new("target.web.password", "give a password"));
         }
         if self.user.as_deref().is_some_and(|user| user.contains(':')) {
@@ -302,6 +345,27 @@ impl WebTarget {
         {
             let text = "one line of printable ASCII characters";
             return Err(FieldError::new("target.web.password", text));
+        }
+        Ok(())
+    }
+}
+
+impl OauthClient {
+    fn check(&self) -> Result<(), FieldError> {
+        let flaw = |field: &str, text: &str| {
+            Err(FieldError::new(format!("target.web.oauth.{field}"), text))
+        };
+        check_url("target.web.oauth.token_url", &self.token_url)?;
+        let is_line = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
+        if !is_line(&self.client) {
+            return flaw("client", "give the name of the client, in one line");
+        }
+        // RFC 6749 §3.3 has no blank in a scope.
+        if !self.scopes.iter().all(|scope| is_line(scope) && !scope.contains(' ')) {
+            return flaw("scopes", "each is one word");
+        }
+        if !self.audience.as_deref().is_none_or(is_line) {
+            return flaw("audience", "one line");
         }
         Ok(())
     }
