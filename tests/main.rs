@@ -50,6 +50,7 @@ mod schedules;
 mod secrets;
 mod service;
 mod sign_in;
+mod steps;
 mod stores;
 mod storm;
 mod talk;

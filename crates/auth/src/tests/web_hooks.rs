@@ -44,7 +44,8 @@ impl World {
             map.append(field, HeaderValue::from_str(value).unwrap());
         }
         let address = Ipv4Addr::new(192, 0, 2, 9).into();
-        hook.receive(HookMessage { fields: &map, body, address }).await
+        let received = hook.receive(HookMessage { fields: &map, body, address }).await;
+        received.map(|receipt| receipt.event)
     }
 
     /// As the specification has it, signed at `seconds` with these keys.
