@@ -1,6 +1,7 @@
 //! The command line: verbs of the program, and `NOUN VERB` for everything that it keeps.
 
 mod bench;
+mod bench_as2;
 mod examples;
 mod facts;
 mod host;
@@ -26,6 +27,7 @@ pub(crate) use bench::{
     BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchRulesArgs,
     BenchSftpArgs, FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, RulesWorkload, Workload,
 };
+pub(crate) use bench_as2::BenchAs2Args;
 pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };

@@ -1,15 +1,17 @@
-//! `bench`: measures any server of SFTP, FTP or HTTPS, and the rules of this one.
+//! `bench`: measures any server of SFTP, FTP, HTTPS or AS2, and the rules of this one.
 
+mod as2;
+mod as2_loopback;
+mod as2_parties;
 mod https;
 mod password;
+mod report_file;
 mod rules;
-
-use std::path::Path;
 
 use entrepot_loadgen::ftp::{self, FtpBench, Step};
 use entrepot_loadgen::sftp::{self, Login, Mix, SftpBench, Workload};
 use entrepot_loadgen::wan::Wan;
-use entrepot_loadgen::{Measure, Report, page};
+use entrepot_loadgen::{Measure, page};
 use entrepot_nouns::{Env, Secret};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -57,12 +59,13 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
             progress.finish_and_clear();
             (Ok(report?), args.report)
         }
+        BenchCommand::As2(args) => return as2::run(output, &args, &env).await,
         BenchCommand::BareHttps(args) => return https::serve_bare(&args, &env).await,
         BenchCommand::Page(args) => return write_page(&args),
     };
     let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error))?;
     if let Some(file) = file {
-        write(&report, &file)?;
+        report_file::write(&report, &file)?;
     }
     output.value(&report, || print!("{report}"))
 }
@@ -77,13 +80,6 @@ fn write_page(args: &BenchPageArgs) -> Result<(), Failure> {
     }
     std::fs::write(&args.out, page::page(&args.title, &samples))
         .map_err(|error| Failure::file(format!("cannot write '{}': {error}", args.out.display())))
-}
-
-fn write(report: &Report, file: &Path) -> Result<(), Failure> {
-    let written = serde_json::to_vec_pretty(report)
-        .map_err(std::io::Error::other)
-        .and_then(|text| std::fs::write(file, text));
-    written.map_err(|error| Failure::file(format!("cannot write '{}': {error}", file.display())))
 }
 
 fn progress(steps: usize, rounds: u32) -> ProgressBar {

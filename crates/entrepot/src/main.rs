@@ -7,6 +7,7 @@ mod addresses_file;
 mod admin_client;
 mod api_node;
 mod args;
+mod as2_certificate;
 mod ask;
 mod audit_file;
 mod backup;

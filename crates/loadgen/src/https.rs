@@ -4,8 +4,8 @@
 
 mod bare;
 mod bench;
-mod connection;
-mod content;
+pub(crate) mod connection;
+pub(crate) mod content;
 mod crowd;
 mod done;
 mod error;

@@ -1,6 +1,7 @@
 //! The load generator: workloads over the client machines, what the server spent on them, reports.
 //! It measures any server that speaks the protocol, ours or another.
 
+pub mod as2;
 pub mod ftp;
 pub mod histogram;
 pub mod https;

@@ -55,3 +55,26 @@ pub const TUS_TRIES: u32 = 5;
 pub const BLOCK_BYTES: usize = 1 << 20;
 /// Largest file that the bare server takes.
 pub const BARE_FILE_BYTES: u64 = 16 << 30;
+/// Largest message of AS2: it is held in memory.
+pub const AS2_MESSAGE_BYTES: usize = 1 << 30;
+/// Bytes of a payload that are worked on at a time.
+pub const AS2_PIECE_BYTES: usize = 64 * 1024;
+/// Bytes of the largest receipt that is read.
+pub const AS2_RECEIPT_BYTES: usize = 256 * 1024;
+/// Random characters of a boundary between parts.
+pub const AS2_BOUNDARY_CHARACTERS: usize = 24;
+/// Windows that a soak is divided into: the first sixth is not looked at, the last third is held
+/// against the third before the middle.
+pub const SOAK_WINDOWS: u32 = 12;
+/// How many times as much memory the server may have at the end of a soak.
+pub const DRIFT_MEMORY: f64 = 1.25;
+/// Growth of memory that is no drift.
+pub const DRIFT_MEMORY_BYTES: u64 = 32 << 20;
+/// How many times as long half of the messages may take at the end of a soak.
+pub const DRIFT_LATENCY: f64 = 1.5;
+/// Growth of that time that is no drift, in milliseconds.
+pub const DRIFT_LATENCY_MS: f64 = 5.0;
+/// How many times as many handles the server may have at the end of a soak.
+pub const DRIFT_HANDLES: f64 = 1.1;
+/// Growth of handles that is no drift.
+pub const DRIFT_HANDLES_COUNT: u64 = 32;

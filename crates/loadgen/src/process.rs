@@ -12,6 +12,8 @@ pub struct Spent {
     pub cpu: Duration,
     /// Proportional set size of all of them, in bytes: shared pages are counted once.
     pub memory_bytes: u64,
+    /// Open files and connections of all of them.
+    pub handles: u64,
 }
 
 /// Reads what the tree below `pid` has spent so far; `None` if there is no such process.
@@ -26,7 +28,8 @@ pub fn spent(pid: u32) -> Option<Spent> {
     }
     let ticks: u64 = tree.iter().filter_map(|pid| stats.get(pid)).map(|stat| stat.ticks).sum();
     let memory_bytes = tree.iter().filter_map(|pid| memory(*pid)).sum();
-    Some(Spent { cpu: ticks_to_time(ticks), memory_bytes })
+    let handles = tree.iter().filter_map(|pid| handles(*pid)).sum();
+    Some(Spent { cpu: ticks_to_time(ticks), memory_bytes, handles })
 }
 
 /// CPU time of a control group, to the nanosecond and with all that ever ran in it; version 1
@@ -79,6 +82,10 @@ fn memory(pid: u32) -> Option<u64> {
     Some(kib * 1024)
 }
 
+fn handles(pid: u32) -> Option<u64> {
+    Some(std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,7 +101,7 @@ mod tests {
     #[test]
     fn this_process_spends_something() {
         let found = spent(std::process::id()).unwrap();
-        assert!(found.memory_bytes > 100_000, "{found:?}");
+        assert!(found.memory_bytes > 100_000 && found.handles > 3, "{found:?}");
         assert!(spent(u32::MAX).is_none());
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::limits::{HOOK_AGE, HOOK_SEEN};
-use crate::{HookMessage, HookRefusal};
+use crate::{HookMessage, HookReceipt, HookRefusal};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const BODY: &[u8] = br#"{"order": {"id": 7}}"#;
@@ -45,7 +45,10 @@ impl World {
         }
         let address = Ipv4Addr::new(192, 0, 2, 9).into();
         let received = hook.receive(HookMessage { fields: &map, body, address }).await;
-        received.map(|receipt| receipt.event)
+        match received? {
+            HookReceipt::Event(event) => Ok(event),
+            HookReceipt::Hint => panic!("it is no hook that brings events"),
+        }
     }
 
     /// As the specification has it, signed at `seconds` with these keys.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use entrepot_net::tls::TlsVersion;
 
+use super::bench_as2::BenchAs2Args;
 use super::units::{bits, milliseconds, size, tls_version};
 
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,8 @@ pub(crate) enum BenchCommand {
     Https(Box<BenchHttpsArgs>),
     /// Serve HTTPS from memory and do nothing else: the floor of what `bench https` measures.
     BareHttps(BareHttpsArgs),
+    /// A receiver of AS2, this one or any other: messages are sent and every receipt is checked.
+    As2(Box<BenchAs2Args>),
     /// The rules of this server: events become jobs and are worked, on a node made for it.
     Rules(BenchRulesArgs),
     /// Make one HTML page with tables and plots of reports of several servers.

@@ -278,6 +278,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot bench https --target https://localhost:8443/files/ --http 2 --delay 50ms",
         ],
     ),
+    (
+        "bench as2",
+        &[
+            "entrepot bench as2 --loopback",
+            "entrepot bench as2 --loopback --soak 10m --rate 31 --concurrency 30",
+            "entrepot bench as2 --target https://host/as2 --message saved --partner-certificate p",
+        ],
+    ),
     ("bench bare-https", &["entrepot bench bare-https --address 127.0.0.1:8444"]),
     (
         "bench rules",

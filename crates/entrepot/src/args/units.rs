@@ -77,6 +77,22 @@ pub(super) fn end(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("'{text}' is no time such as 30d, 12h or 2027-01-01T00:00:00Z"))
 }
 
+/// Reads a time such as `90s`, `10m`, `1h`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let (digits, seconds) = match text.char_indices().next_back() {
+        Some((at, 's')) => (text.get(..at), 1),
+        Some((at, 'm')) => (text.get(..at), 60),
+        Some((at, 'h')) => (text.get(..at), 3_600),
+        _ => (None, 0),
+    };
+    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    number
+        .filter(|number| *number > 0)
+        .and_then(|number| number.checked_mul(seconds))
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("'{text}' is no time such as 90s, 10m or 1h"))
+}
+
 /// Reads `100M`, `1G`.
 pub(super) fn bits(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.char_indices().next_back() {
@@ -138,6 +154,15 @@ mod tests {
         assert_eq!(end("2027-01-01T00:00:00Z").unwrap().seconds(), 1_798_761_600);
         for bad in ["", "0d", "-1d", "d", "5y", "tomorrow", "99999999999999999w"] {
             assert!(end(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(time("2h"), Ok(Duration::from_secs(7_200)));
+        for bad in ["", "0s", "10", "m", "1d", "99999999999999999h"] {
+            assert!(time(bad).is_err(), "{bad:?}");
         }
     }
 

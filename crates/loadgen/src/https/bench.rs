@@ -69,25 +69,41 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Target, String> {
         let wrong =
             || format!("'{text}' is no URL of a folder such as https://localhost:8443/files/");
-        let (scheme, rest) = match text.split_once("://").ok_or_else(wrong)? {
+        let target = Target::read(text).ok_or_else(wrong)?;
+        let folder = match target.folder.trim_end_matches('/') {
+            "" => "/".to_owned(),
+            folder => format!("{folder}/"),
+        };
+        Ok(Target { folder, ..target })
+    }
+}
+
+impl Target {
+    /// A server and one address on it, which stands as `folder`, as it is.
+    ///
+    /// # Errors
+    /// It is no URL: a sentence.
+    pub fn address(text: &str) -> Result<Target, String> {
+        let wrong = || format!("'{text}' is no URL such as https://localhost:8443/as2");
+        Target::read(text).ok_or_else(wrong)
+    }
+
+    fn read(text: &str) -> Option<Target> {
+        let (scheme, rest) = match text.split_once("://")? {
             ("http", rest) => (Scheme::Http, rest),
             ("https", rest) => (Scheme::Https, rest),
-            _ => return Err(wrong()),
+            _ => return None,
         };
         let (authority, folder) = rest.split_once('/').unwrap_or((rest, ""));
         let usual = if scheme == Scheme::Https { 443 } else { 80 };
         let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| wrong())?),
+            Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
             _ => (authority, usual),
         };
         if host.is_empty() || folder.contains(['?', '#', ' ']) {
-            return Err(wrong());
+            return None;
         }
-        let folder = match folder.trim_end_matches('/') {
-            "" => "/".to_owned(),
-            folder => format!("/{folder}/"),
-        };
-        Ok(Target { scheme, host: host.to_owned(), port, folder })
+        Some(Target { scheme, host: host.to_owned(), port, folder: format!("/{folder}") })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_net::dial::{self, DialPolicy};
-use entrepot_net::tls::LoadClient;
+use entrepot_net::tls::{LoadClient, TlsVersion};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::bench::{HttpVersion, HttpsBench, Scheme};
+use super::bench::{HttpVersion, Login, Scheme, Target};
 use super::content::Content;
 use super::error::BenchError;
 use crate::limits::{CONNECT_TIME, CONNECTION_WINDOW, FRAME_BYTES, SEND_BYTES, STREAM_WINDOW};
@@ -27,7 +27,7 @@ use crate::report::Counts;
 const H2: &[u8] = b"h2";
 
 /// Makes connections to the server under test.
-pub(super) struct Dialler {
+pub(crate) struct Dialler {
     /// Where it is reached, which may be a relay.
     host: String,
     port: u16,
@@ -39,7 +39,7 @@ pub(super) struct Dialler {
 
 /// One connection that several streams of HTTP/2 share; of HTTP/1.1 it holds nothing.
 #[derive(Default)]
-pub(super) struct Line(Mutex<Option<Http2>>);
+pub(crate) struct Line(Mutex<Option<Http2>>);
 
 #[derive(Clone)]
 struct Http2 {
@@ -48,7 +48,7 @@ struct Http2 {
 }
 
 /// What drives a connection; it ends with the last stream that uses it.
-pub(super) struct Driver(JoinHandle<()>);
+pub(crate) struct Driver(JoinHandle<()>);
 
 impl Drop for Driver {
     fn drop(&mut self) {
@@ -57,7 +57,7 @@ impl Drop for Driver {
 }
 
 /// Where one stream sends its requests.
-pub(super) enum Sender {
+pub(crate) enum Sender {
     Http1 { sender: http1::SendRequest<Content>, _driver: Driver },
     Http2 { sender: http2::SendRequest<Content>, _driver: Arc<Driver> },
 }
@@ -65,21 +65,24 @@ pub(super) enum Sender {
 impl Dialler {
     /// # Errors
     /// The host is no name.
-    pub(super) fn new(bench: &HttpsBench) -> Result<Dialler, BenchError> {
-        let target = &bench.target;
-        let protocol = match bench.version {
+    pub(crate) fn new(
+        target: &Target,
+        version: HttpVersion,
+        tls_version: TlsVersion,
+    ) -> Result<Dialler, BenchError> {
+        let protocol = match version {
             HttpVersion::Http1 => b"http/1.1".as_slice(),
             HttpVersion::Http2 => H2,
         };
         let client = || {
             let host = target.host.trim_matches(['[', ']']);
-            let client = LoadClient::unverified(host, bench.tls_version)?;
+            let client = LoadClient::unverified(host, tls_version)?;
             Ok::<_, BenchError>(client.speaking(&[protocol]))
         };
         Ok(Dialler {
             host: target.host.clone(),
             port: target.port,
-            version: bench.version,
+            version,
             tls: if target.scheme == Scheme::Https { Some(client()?) } else { None },
             resumed: AtomicU64::new(0),
             handshakes: AtomicU64::new(0),
@@ -87,18 +90,18 @@ impl Dialler {
     }
 
     /// Reaches the server by a relay.
-    pub(super) fn by_way_of(&mut self, relay: std::net::SocketAddr) {
+    pub(crate) fn by_way_of(&mut self, relay: std::net::SocketAddr) {
         (self.host, self.port) = (relay.ip().to_string(), relay.port());
     }
 
     /// Adds the handshakes since they were counted last.
-    pub(super) fn count_handshakes(&self, counts: &mut Counts) {
+    pub(crate) fn count_handshakes(&self, counts: &mut Counts) {
         counts.resumed += self.resumed.swap(0, Ordering::Relaxed);
         counts.handshakes += self.handshakes.swap(0, Ordering::Relaxed);
     }
 
     /// A connection: of HTTP/2 the one of the line, as long as it lives.
-    pub(super) async fn open(&self, line: &Line) -> Result<Sender, BenchError> {
+    pub(crate) async fn open(&self, line: &Line) -> Result<Sender, BenchError> {
         if self.version == HttpVersion::Http1 {
             return self.connect().await;
         }
@@ -136,7 +139,8 @@ impl Dialler {
         // How a connection ends is seen by the requests on it.
         match self.version {
             HttpVersion::Http1 => {
-                let (sender, connection) = http1::handshake(stream).await?;
+                let builder = http1::Builder::new().title_case_headers(true).handshake(stream);
+                let (sender, connection) = builder.await?;
                 let driver = tokio::spawn(async move { drop(connection.await) });
                 Ok(Sender::Http1 { sender, _driver: Driver(driver) })
             }
@@ -157,21 +161,21 @@ impl Dialler {
 
 impl Line {
     /// Ends the connection for all who share it.
-    pub(super) async fn cut(&self) {
+    pub(crate) async fn cut(&self) {
         *self.0.lock().await = None;
     }
 }
 
 impl Sender {
     /// True if the server, or a fault, has ended the connection.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         match self {
             Sender::Http1 { sender, .. } => sender.is_closed(),
             Sender::Http2 { sender, .. } => sender.is_closed(),
         }
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         request: Request<Content>,
     ) -> Result<Response<Incoming>, BenchError> {
@@ -188,8 +192,18 @@ impl Sender {
     }
 }
 
+/// Who sends requests, and where they go.
+#[derive(Clone, Copy)]
+pub(crate) struct Client<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) version: HttpVersion,
+    pub(crate) login: Option<&'a Login>,
+    /// Stands for `{n}` in the name.
+    pub(crate) number: usize,
+}
+
 /// What all requests of a user have.
-pub(super) struct Fields {
+pub(crate) struct Fields {
     version: HttpVersion,
     /// Scheme, host and port, as HTTP/2 wants them.
     origin: String,
@@ -197,30 +211,30 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Of the user with this number.
+    /// Of one user.
     ///
     /// # Errors
     /// The host cannot be named.
-    pub(super) fn new(bench: &HttpsBench, number: usize) -> Result<Fields, BenchError> {
-        let target = &bench.target;
+    pub(crate) fn new(client: Client<'_>) -> Result<Fields, BenchError> {
+        let Client { target, version, login, number } = client;
         let scheme = if target.scheme == Scheme::Https { "https" } else { "http" };
         let authority = format!("{}:{}", target.host, target.port);
         let value = |text: &str| HeaderValue::from_str(text).map_err(hyper::http::Error::from);
         let mut common = HeaderMap::new();
-        if bench.version == HttpVersion::Http1 {
+        if version == HttpVersion::Http1 {
             common.insert(HOST, value(&authority)?);
         }
-        if let Some(login) = &bench.login {
+        if let Some(login) = login {
             let user = login.user.replace("{n}", &number.to_string());
             let password = String::from_utf8_lossy(login.password.expose());
             let pair = STANDARD.encode(format!("{user}:{password}"));
             common.insert(AUTHORIZATION, value(&format!("Basic {pair}"))?);
         }
-        Ok(Fields { version: bench.version, origin: format!("{scheme}://{authority}"), common })
+        Ok(Fields { version, origin: format!("{scheme}://{authority}"), common })
     }
 
     /// A request for a path, or for a whole address of the same server.
-    pub(super) fn request(
+    pub(crate) fn request(
         &self,
         method: Method,
         path: &str,
@@ -246,7 +260,7 @@ impl Fields {
 ///
 /// # Errors
 /// It breaks off, or is a refusal.
-pub(super) async fn read(method: &str, response: Response<Incoming>) -> Result<u64, BenchError> {
+pub(crate) async fn read(method: &str, response: Response<Incoming>) -> Result<u64, BenchError> {
     let status = response.status();
     let mut body = response.into_body();
     let mut count = 0u64;

@@ -10,7 +10,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::limits::BODY_PIECE_BYTES;
 
 /// So many bytes of an endless pattern; or fewer than were announced, and then a broken connection.
-pub(super) struct Content {
+pub(crate) struct Content {
     pattern: Bytes,
     /// Where in the endless pattern it goes on.
     at: u64,
@@ -22,7 +22,7 @@ pub(super) struct Content {
 
 /// The connection is to break here.
 #[derive(Debug)]
-pub(super) struct CutOff;
+pub(crate) struct CutOff;
 
 impl std::error::Error for CutOff {}
 
@@ -33,17 +33,17 @@ impl fmt::Display for CutOff {
 }
 
 impl Content {
-    pub(super) fn none() -> Content {
+    pub(crate) fn none() -> Content {
         Content { pattern: Bytes::new(), at: 0, left: 0, missing: 0 }
     }
 
     /// The bytes from `at` to `end` of the endless pattern.
-    pub(super) fn range(pattern: &Bytes, at: u64, end: u64) -> Content {
+    pub(crate) fn range(pattern: &Bytes, at: u64, end: u64) -> Content {
         Content { pattern: pattern.clone(), at, left: end.saturating_sub(at), missing: 0 }
     }
 
     /// Breaks the connection at `cut`, before the announced end.
-    pub(super) fn cut_at(mut self, cut: u64) -> Content {
+    pub(crate) fn cut_at(mut self, cut: u64) -> Content {
         let sent = self.left.min(cut.saturating_sub(self.at));
         self.missing = self.left.saturating_sub(sent);
         self.left = sent;
@@ -51,7 +51,7 @@ impl Content {
     }
 
     /// Bytes that are announced.
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.left.saturating_add(self.missing)
     }
 }

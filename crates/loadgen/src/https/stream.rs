@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Response};
 
 use super::bench::{HttpsBench, Workload};
-use super::connection::{Dialler, Fields, Line, Sender, read};
+use super::connection::{Client, Dialler, Fields, Line, Sender, read};
 use super::content::Content;
 use super::error::BenchError;
 use crate::limits::{FAILURES_IN_A_ROW, LEAST_RATE};
@@ -94,7 +94,9 @@ impl Stream {
         number: usize,
         line: Arc<Line>,
     ) -> Result<Stream, BenchError> {
-        let fields = Fields::new(&shared.bench, number)?;
+        let HttpsBench { target, version, login, .. } = &shared.bench;
+        let login = login.as_ref();
+        let fields = Fields::new(Client { target, version: *version, login, number })?;
         let shared = Arc::clone(shared);
         Ok(Stream { shared, number, line, fields, sender: None, stored: Vec::new() })
     }

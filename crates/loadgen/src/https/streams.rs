@@ -37,7 +37,7 @@ impl Prepared {
     ) -> Result<Prepared, BenchError> {
         let mut pattern = vec![0; PATTERN_BYTES];
         env.fill_random(&mut pattern);
-        let mut dialler = Dialler::new(bench)?;
+        let mut dialler = Dialler::new(&bench.target, bench.version, bench.tls_version)?;
         if let Some(relay) = relay {
             dialler.by_way_of(relay);
         }

@@ -53,7 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("acme", &["nouns", "crypto", "journal", "db", "net", "admin"]),
     ("host", &["nouns", "net", "tn3270-proto"]),
     ("import", &["nouns", "crypto", "ssh", "openssh", "auth"]),
-    ("loadgen", &["nouns", "net", "ssh", "sftp-proto", "ftp-proto"]),
+    ("loadgen", &["nouns", "crypto", "net", "ssh", "sftp-proto", "ftp-proto", "as2-proto"]),
     (
         "entrepot",
         &[
@@ -78,6 +78,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "spawn",
             "proof",
             "transform",
+            "as2-proto",
         ],
     ),
     ("testkit", &["nouns", "journal", "storage", "loadgen"]),
