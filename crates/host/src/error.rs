@@ -44,6 +44,19 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// True if there is no connection to go on with.
+    pub fn has_ended(&self) -> bool {
+        !matches!(
+            self,
+            HostError::Late { .. } | HostError::Locked(_) | HostError::NoSuchCharacter(_)
+        )
+    }
+
+    /// True if no application has seen us.
+    pub(crate) fn was_not_reached(&self) -> bool {
+        matches!(self, HostError::Dial(_) | HostError::Trust(_) | HostError::Handshake(_))
+    }
+
     /// The error catalogue's code.
     pub fn code(&self) -> &'static str {
         match self {

@@ -14,6 +14,7 @@ mod fuzzing;
 pub mod limits;
 pub mod model;
 mod player;
+mod pool;
 mod procedure;
 mod recorder;
 mod session;
@@ -30,7 +31,11 @@ pub use player::{
     Lag, Match, NoMatch, Player, PlayerOptions, PlayerReport, PlayerTls, Recording, RecordingError,
     Speak,
 };
-pub use procedure::{Application, CallError};
+pub use pool::{
+    Caller, Gauge, HeldSession, Pool, PoolError, PoolFigures, PoolKeeper, PoolSettings,
+    PooledSession,
+};
+pub use procedure::{Application, CallError, LoggedOff};
 pub use recorder::{Recorder, RecorderOptions, RecorderReport, TraceFiles};
 pub use session::{HostOptions, HostSession};
 pub use view::{FieldView, ScreenView};

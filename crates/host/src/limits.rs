@@ -1,7 +1,11 @@
 //! Named limits of a session with a host.
 
+use std::time::Duration;
+
 /// Bytes that are read at a time.
 pub const READ_BYTES: usize = 16 * 1024;
+/// Pieces of what a host has sent that are taken in without waiting for more.
+pub const READS_WITHOUT_WAITING: usize = 64;
 /// Longest action of a script, in bytes.
 pub const ACTION_BYTES: usize = 4096;
 /// Longest line that is typed on a network virtual terminal of a player, in bytes.
@@ -18,3 +22,15 @@ pub const FINDINGS: usize = 200;
 pub const RECORDS: usize = 100_000;
 /// Most operations on the way from one entity to another.
 pub const WAYS: usize = 64;
+/// The pause behind the first attempt to open a session that failed; each further one doubles it.
+pub const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest pause between attempts to open a session.
+pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+/// Longest time for opening a session, in times of the patience for one wait.
+pub const OPENING_WAITS: u32 = 5;
+/// Requests to a pool that it has not looked at yet.
+pub const ORDERS: usize = 1_024;
+/// Sessions that a call is given in a row and finds ended.
+pub const STALE_SESSIONS: usize = 1_000;
+/// When a pool stops, its sessions have so long to come back and to be logged off.
+pub const STOP_TIME: Duration = Duration::from_secs(10);

@@ -9,9 +9,9 @@ mod pattern;
 
 pub use check::{Finding, check};
 pub use document::{
-    Continue, Else, Entity, EntityFields, HostAccess, HostKey, Model, ModelError, ModelTest, Next,
-    On, Operation, Parameter, ParameterKind, Pick, Procedure, Read, Recordset, SkipBlank, Step,
-    Value, Variable,
+    Continue, Else, Entity, EntityFields, HostAccess, HostKey, KeepAlive, Model, ModelError,
+    ModelTest, Next, On, Operation, Parameter, ParameterKind, Pick, Procedure, Read, Recordset,
+    SkipBlank, Step, Value, Variable,
 };
 pub use entries::{Entries, Entry, Named, Scalar};
 pub use items::{ColumnKind, ModelColumn, ModelField, Pattern, Rows};

@@ -1,6 +1,8 @@
 //! Procedures of a model, called on one session with the application.
 
+mod application;
 mod called;
 mod values;
 
-pub use called::{Application, CallError};
+pub use application::{Application, LoggedOff};
+pub use called::CallError;

@@ -1,6 +1,9 @@
 //! A terminal on a connection.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use entrepot_net::dial::{self, DialPolicy};
@@ -11,12 +14,12 @@ use entrepot_tn3270_proto::model::Device;
 use entrepot_tn3270_proto::{
     CodePage, Key, NumericFields, Terminal, TerminalEvent, TerminalOptions,
 };
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
 use crate::action::Place;
 use crate::address::{HostAddress, HostTls};
 use crate::error::HostError;
-use crate::limits::READ_BYTES;
+use crate::limits::{READ_BYTES, READS_WITHOUT_WAITING};
 use crate::shown::shows;
 use crate::view::{ScreenView, keyboard};
 
@@ -46,6 +49,15 @@ pub struct HostSession {
     options: HostOptions,
     /// What is read goes here first.
     buffer: Vec<u8>,
+    /// Whether something is half sent: who waited for it has gone.
+    sending: Sending,
+}
+
+/// Whether all that was begun to be sent has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Done,
+    Begun,
 }
 
 impl HostSession {
@@ -71,6 +83,7 @@ impl HostSession {
             stream: Some(Dialled::Clear(stream)),
             options,
             buffer: vec![0; READ_BYTES],
+            sending: Sending::Done,
         };
         if from_the_start {
             session.start_tls().await?;
@@ -177,6 +190,44 @@ impl HostSession {
         self.send().await?;
         let stream = self.stream.as_mut().ok_or(HostError::Closed)?;
         let length = stream.read(&mut self.buffer).await?;
+        self.take_in(length).await
+    }
+
+    /// Takes in what the host has sent already.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn take_in_what_came(&mut self) -> Result<(), HostError> {
+        // The runtime may not know yet what the machine knows.
+        if !self.stream.as_ref().is_some_and(Dialled::is_open) {
+            return Err(HostError::Closed);
+        }
+        for _ in 0..READS_WITHOUT_WAITING {
+            let stream = self.stream.as_mut().ok_or(HostError::Closed)?;
+            let mut buffer = ReadBuf::new(&mut self.buffer);
+            let read = poll_fn(|context| {
+                Poll::Ready(Pin::new(&mut *stream).poll_read(context, &mut buffer))
+            });
+            let Poll::Ready(read) = read.await else { break };
+            read?;
+            let length = buffer.filled().len();
+            self.take_in(length).await?;
+        }
+        self.send().await
+    }
+
+    /// True if the keyboard takes keys.
+    pub(crate) fn is_free(&self) -> bool {
+        self.terminal.lock().is_none()
+    }
+
+    /// True while nothing that was begun to be sent was broken off.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.sending == Sending::Done && self.stream.is_some()
+    }
+
+    /// So much of the buffer has been read.
+    async fn take_in(&mut self, length: usize) -> Result<(), HostError> {
         if length == 0 {
             return Err(HostError::Closed);
         }
@@ -203,8 +254,11 @@ impl HostSession {
             return Ok(());
         }
         let stream = self.stream.as_mut().ok_or(HostError::Closed)?;
+        self.sending = Sending::Begun;
         stream.write_all(&output).await?;
-        Ok(stream.flush().await?)
+        stream.flush().await?;
+        self.sending = Sending::Done;
+        Ok(())
     }
 
     async fn start_tls(&mut self) -> Result<(), HostError> {

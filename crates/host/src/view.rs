@@ -4,6 +4,8 @@ use entrepot_tn3270_proto::client::Mode;
 use entrepot_tn3270_proto::{Screen, Terminal, text};
 use serde::Serialize;
 
+use crate::action::Place;
+
 /// The screen at a moment. Rows and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScreenView {
@@ -64,6 +66,59 @@ impl ScreenView {
             },
             fields: screen.fields().filter_map(|field| field_view(terminal, field)).collect(),
         }
+    }
+}
+
+/// An area of a screen that is not shown, in one row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SecretArea {
+    at: Place,
+    length: usize,
+}
+
+impl SecretArea {
+    pub(crate) fn new(at: Place, length: usize) -> SecretArea {
+        SecretArea { at, length }
+    }
+}
+
+impl ScreenView {
+    /// The same, with stars where something secret is shown.
+    pub(crate) fn without(mut self, areas: &[SecretArea], words: &[&str]) -> ScreenView {
+        let stars = |length: usize| "*".repeat(length);
+        for SecretArea { at, length } in areas {
+            if let Some(row) = at.row.checked_sub(1).and_then(|row| self.rows.get_mut(row)) {
+                let area = at.column.saturating_sub(1)..at.column.saturating_sub(1) + length;
+                let shown = row.chars().enumerate();
+                let masked = shown.map(|(at, letter)| match letter {
+                    ' ' => ' ',
+                    _ if area.contains(&at) => '*',
+                    letter => letter,
+                });
+                *row = masked.collect();
+            }
+        }
+        let is_secret = |field: &FieldView| {
+            areas.iter().any(|area| {
+                let CellView { row, column } = field.begins;
+                row == area.at.row && (column..column + field.length).contains(&area.at.column)
+            })
+        };
+        for field in &mut self.fields {
+            if is_secret(field) {
+                field.text = stars(field.text.chars().count());
+            }
+        }
+        for word in words.iter().filter(|word| !word.trim().is_empty()) {
+            let stars = stars(word.chars().count());
+            let fields = self.fields.iter_mut().map(|field| &mut field.text);
+            for text in self.rows.iter_mut().chain(fields) {
+                if text.contains(word) {
+                    *text = text.replace(word, &stars);
+                }
+            }
+        }
+        self
     }
 }
 

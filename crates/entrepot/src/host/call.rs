@@ -1,6 +1,7 @@
 //! `host call`: calls a procedure of a model.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_host::{Application, CallError, HostError};
@@ -29,7 +30,8 @@ pub(super) async fn run(args: HostCallArgs) -> Result<(), Failure> {
         let secret = text.lines().next().unwrap_or_default().to_owned();
         variables.insert(name.clone(), secret);
     }
-    let mut application = Application::open(&model, options, variables).await.map_err(failed)?;
+    let mut application =
+        Application::open(Arc::new(model), options, variables).await.map_err(failed)?;
     let given = application.call(&args.procedure, texts(&args.input)).await.map_err(failed)?;
     Output::Json.value(&given, || {})
 }

@@ -47,7 +47,7 @@ pub(super) fn check(args: &HostModelArgs, output: Output) -> Result<(), Failure>
 
 /// Calls the procedures of the model's tests, and compares what they give.
 pub(super) async fn test(args: &HostModelArgs, output: Output) -> Result<(), Failure> {
-    let model = given::model(&args.model)?;
+    let model = Arc::new(given::model(&args.model)?);
     let folder = args.model.parent().unwrap_or(Path::new(""));
     let mut told = Vec::new();
     for test in &model.tests {
@@ -79,7 +79,7 @@ struct TestOutcome {
 
 /// One test; in the inner result what went wrong with it.
 async fn tested(
-    model: &Model,
+    model: &Arc<Model>,
     test: &ModelTest,
     folder: &Path,
 ) -> Result<Result<(), String>, Failure> {
@@ -102,7 +102,8 @@ async fn tested(
     let stop = CancellationToken::new();
     let playing = tokio::spawn(player.run(stop.clone()));
     let given = async {
-        let mut application = Application::open(model, options, test.variables.texts()).await?;
+        let mut application =
+            Application::open(Arc::clone(model), options, test.variables.texts()).await?;
         application.call(&test.call.name, test.input.texts()).await
     };
     let given = given.await;

@@ -36,6 +36,9 @@ impl fmt::Display for Finding {
 pub fn check(model: &Model) -> Vec<Finding> {
     let mut checker = Checker { model, found: Vec::new(), used: BTreeSet::new() };
     checker.entity(&model.home);
+    if let Some(end) = &model.logoff {
+        checker.entity(end);
+    }
     for Entry { key, value } in model.entities.iter() {
         checker.entity_itself(key, value);
     }

@@ -1,5 +1,6 @@
 //! The file of a model as it is written.
 
+use entrepot_nouns::Period;
 use entrepot_tn3270_proto::{CodePage, Key};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -34,6 +35,8 @@ pub struct Model {
     pub variables: Entries<Variable>,
     /// Where sessions rest; `go: home` goes there.
     pub home: Named,
+    /// Where the application has ended a session; unset: nothing shows that it has.
+    pub logoff: Option<Named>,
     /// The screens. The first one is where a session begins.
     pub entities: Entries<Entity>,
     /// What can be called.
@@ -102,6 +105,18 @@ pub struct Entity {
     pub ops: Entries<Operation>,
     /// The list on it.
     pub rows: Option<Recordset>,
+    /// How sessions that rest there are kept alive.
+    pub keepalive: Option<KeepAlive>,
+}
+
+/// What a resting session does, so that the application does not end it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepAlive {
+    /// The key that is pressed; it leads to the same entity, or there is a way back.
+    pub key: HostKey,
+    /// After so much time without another key.
+    pub every: Period,
 }
 
 /// The fields of an entity.
@@ -311,6 +326,11 @@ impl<'de> Deserialize<'de> for HostKey {
 }
 
 impl Model {
+    /// How sessions are kept alive where they rest.
+    pub(crate) fn keepalive(&self) -> Option<KeepAlive> {
+        self.entities.value(&self.home.name).and_then(|home| home.keepalive)
+    }
+
     /// Reads a file. What its names lead to is looked at by [`super::check`].
     ///
     /// # Errors

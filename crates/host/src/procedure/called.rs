@@ -1,4 +1,4 @@
-//! One session with an application, worked by its model.
+//! The steps of a procedure, on one session with an application.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::model::{
     Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, On, Operation,
     ParameterKind, Pick, Procedure, Read, Recordset, Step, Value,
 };
-use crate::session::{HostOptions, HostSession};
+use crate::session::HostSession;
 use crate::shown::text_at;
 
 /// A procedure did not come to its end.
@@ -67,68 +67,47 @@ impl CallError {
     }
 }
 
-/// A session with an application. Dropping it closes the connection.
-#[derive(Debug)]
-pub struct Application<'m> {
-    model: &'m Model,
-    session: HostSession,
-    variables: BTreeMap<String, String>,
+/// A session that is worked by a model.
+pub(super) struct Worked<'m> {
+    pub(super) model: &'m Model,
+    pub(super) session: &'m mut HostSession,
+    pub(super) variables: &'m BTreeMap<String, String>,
 }
 
 /// What a procedure works with.
-struct Call<'m> {
-    procedure: &'m Procedure,
+pub(super) struct Call {
     input: BTreeMap<String, String>,
     result: Map<String, Json>,
 }
 
-impl<'m> Application<'m> {
-    /// Connects, and waits until an entity of the model stands.
-    ///
-    /// # Errors
-    /// A variable is not known or has no value, or the host shows nothing of the model.
-    pub async fn open(
-        model: &'m Model,
-        options: HostOptions,
-        mut variables: BTreeMap<String, String>,
-    ) -> Result<Self, CallError> {
-        if let Some(name) = variables.keys().find(|name| model.variables.entry(name).is_none()) {
-            return Err(CallError::Caller(format!("the model has no variable '{name}'")));
-        }
-        for Entry { key, value } in model.variables.iter() {
-            if let Some(default) = &value.default {
-                variables.entry(key.name.clone()).or_insert_with(|| default.clone());
-            }
-        }
-        let mut session = HostSession::open(options).await?;
-        let stands = |terminal: &_| model.standing(terminal).is_some();
-        session.wait_until("a screen of the model", stands).await?;
-        Ok(Application { model, session, variables })
+impl Call {
+    /// Of no procedure, for ways between entities.
+    pub(super) fn none() -> Call {
+        Call { input: BTreeMap::new(), result: Map::new() }
     }
+}
 
+impl<'m> Worked<'m> {
     /// Calls a procedure; answers what it has read.
-    ///
-    /// # Errors
-    /// See [`CallError`].
-    pub async fn call(
-        &mut self,
+    pub(super) async fn call(
+        mut self,
         procedure: &str,
         input: BTreeMap<String, String>,
     ) -> Result<Json, CallError> {
-        let found = self.model.procedures.value(procedure).ok_or_else(|| {
-            let known: Vec<&str> = self.model.procedures.names().collect();
+        let model = self.model;
+        let found = model.procedures.value(procedure).ok_or_else(|| {
+            let known: Vec<&str> = model.procedures.names().collect();
             let known = known.join(", ");
             CallError::Caller(format!("there is no procedure '{procedure}': there are {known}"))
         })?;
-        let input = parameters(found, input)?;
-        let mut call = Call { procedure: found, input, result: Map::new() };
-        for step in &call.procedure.steps {
+        let mut call = Call { input: parameters(found, input)?, result: Map::new() };
+        for step in &found.steps {
             self.step(step, &mut call).await?;
         }
         Ok(Json::Object(call.result))
     }
 
-    async fn step(&mut self, step: &'m Step, call: &mut Call<'m>) -> Result<(), CallError> {
+    async fn step(&mut self, step: &'m Step, call: &mut Call) -> Result<(), CallError> {
         match step {
             Step::Go(name) if name.name == "home" => self.go(&self.model.home.name, call).await,
             Step::Go(name) => self.go(&name.name, call).await,
@@ -154,7 +133,7 @@ impl<'m> Application<'m> {
     }
 
     /// Presses a key; the host has answered when an entity of the model stands.
-    async fn press(&mut self, key: HostKey) -> Result<&'m Entry<Entity>, CallError> {
+    pub(super) async fn press(&mut self, key: HostKey) -> Result<&'m Entry<Entity>, CallError> {
         let HostKey(key) = key;
         let model = self.model;
         let done = |terminal: &entrepot_tn3270_proto::Terminal| {
@@ -166,7 +145,7 @@ impl<'m> Application<'m> {
 
     /// Takes the way with the fewest operations. Where the application goes elsewhere, the way is
     /// looked for anew from there.
-    async fn go(&mut self, to: &str, call: &Call<'m>) -> Result<(), CallError> {
+    pub(super) async fn go(&mut self, to: &str, call: &Call) -> Result<(), CallError> {
         for _ in 0..WAYS {
             let here = self.standing()?;
             if here.key.name == to {
@@ -183,7 +162,7 @@ impl<'m> Application<'m> {
         Err(self.lost(&format!("'{to}'")))
     }
 
-    async fn fill(&mut self, fill: &Entries<Value>, call: &Call<'m>) -> Result<(), CallError> {
+    async fn fill(&mut self, fill: &Entries<Value>, call: &Call) -> Result<(), CallError> {
         let entity = self.standing()?;
         for Entry { key, value } in fill.iter() {
             let field = entity.value.fields.value(&key.name).ok_or_else(|| {
@@ -204,7 +183,7 @@ impl<'m> Application<'m> {
     }
 
     /// A value: a parameter, else a variable, else what a field of the entity shows.
-    fn resolve(&self, value: &Value, call: &Call<'m>) -> Result<String, CallError> {
+    fn resolve(&self, value: &Value, call: &Call) -> Result<String, CallError> {
         let Some(name) = value.name() else { return Ok(value.0.name.clone()) };
         if let Some(known) = call.input.get(name).or_else(|| self.variables.get(name)) {
             return Ok(known.clone());
@@ -220,7 +199,7 @@ impl<'m> Application<'m> {
         field.map(shown).ok_or_else(|| CallError::Caller(format!("nothing is called '{name}'")))
     }
 
-    fn outcome(&self, otherwise: &Else, call: &Call<'m>) -> CallError {
+    fn outcome(&self, otherwise: &Else, call: &Call) -> CallError {
         /// Where the model says nothing else: the application refused.
         const UNPROCESSABLE: u16 = 422;
         let text = otherwise.text.as_ref().map(|text| self.resolve(text, call));
@@ -231,7 +210,7 @@ impl<'m> Application<'m> {
         }
     }
 
-    fn judge(&self, cases: &Entries<On>, call: &Call<'m>) -> Result<(), CallError> {
+    fn judge(&self, cases: &Entries<On>, call: &Call) -> Result<(), CallError> {
         let stands = self.standing()?;
         match cases.value(&stands.key.name) {
             Some(On::Continue(_)) => Ok(()),
@@ -248,7 +227,7 @@ impl<'m> Application<'m> {
         if stands.key.name == name { Ok(stands) } else { Err(self.lost(&format!("'{name}'"))) }
     }
 
-    fn read_fields(&self, name: &str, call: &mut Call<'m>) -> Result<(), CallError> {
+    fn read_fields(&self, name: &str, call: &mut Call) -> Result<(), CallError> {
         let entity = self.entity(name)?;
         for Entry { key, value: field } in entity.value.fields.iter() {
             if field.secret {
@@ -264,7 +243,7 @@ impl<'m> Application<'m> {
 
     /// All pages of a recordset, until the application or the same page again says that it is the
     /// last one.
-    async fn read_rows(&mut self, name: &str, call: &mut Call<'m>) -> Result<(), CallError> {
+    async fn read_rows(&mut self, name: &str, call: &mut Call) -> Result<(), CallError> {
         let entity = name.split('.').next().unwrap_or(name);
         let found = self.entity(entity)?.value.rows.as_ref();
         let rows = found.ok_or_else(|| self.lost(&format!("the recordset '{name}'")))?;
@@ -292,7 +271,7 @@ impl<'m> Application<'m> {
         Ok(if self.page(rows) == before { Page::Last } else { Page::Next })
     }
 
-    async fn pick(&mut self, pick: &'m Pick, call: &Call<'m>) -> Result<(), CallError> {
+    async fn pick(&mut self, pick: &'m Pick, call: &Call) -> Result<(), CallError> {
         let entity = pick.rows.name.split('.').next().unwrap_or(&pick.rows.name);
         let found = self.entity(entity)?.value.rows.as_ref();
         let rows =
@@ -327,7 +306,7 @@ impl<'m> Application<'m> {
         rows: &Recordset,
         row: usize,
         pick: &Pick,
-        call: &Call<'m>,
+        call: &Call,
     ) -> Result<(), CallError> {
         let first = rows.columns.0.first().map_or(1, |first| first.value.column);
         self.session.move_cursor(Place { row, column: first });

@@ -2,8 +2,10 @@
 //! pages of which the next one is written
 //! over the one before, and a loan that can be renewed.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 use entrepot_tn3270_proto::address::Addressing;
 use entrepot_tn3270_proto::client::Wish;
@@ -47,18 +49,95 @@ pub(crate) fn loan(number: usize) -> (usize, String, String, String) {
 
 /// Opens the library on a free port, for as long as the process lives; answers its address.
 pub(crate) fn open(last: LastPage) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A terminal that goes away ends its session.
-            std::thread::spawn(move || drop(serve(stream, last)));
-        }
-    });
-    address.to_string()
+    Library::open(last).address.clone()
 }
 
-fn serve(mut stream: TcpStream, last: LastPage) -> std::io::Result<()> {
+/// The library while it is open.
+pub(crate) struct Library {
+    pub(crate) address: String,
+    last: LastPage,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether terminals are sent away at once.
+    is_closed: bool,
+    /// Terminals that came.
+    came: usize,
+    terminals: Vec<TcpStream>,
+    /// Of the clerks with a number, each of whom may sign on once. One whose connection ends
+    /// without a log-off stays.
+    signed_on: BTreeSet<String>,
+}
+
+impl Library {
+    pub(crate) fn open(last: LastPage) -> Arc<Library> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let library = Arc::new(Library { address, last, state: Mutex::default() });
+        let served = Arc::clone(&library);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut state = served.state.lock().unwrap();
+                state.came += 1;
+                if state.is_closed {
+                    continue;
+                }
+                state.terminals.push(stream.try_clone().unwrap());
+                drop(state);
+                let library = Arc::clone(&served);
+                // A terminal that goes away ends its session.
+                std::thread::spawn(move || drop(serve(stream, &library)));
+            }
+        });
+        library
+    }
+
+    /// Ends all connections; `Door::Closed`: and takes no new ones.
+    pub(crate) fn cut(&self, door: Door) {
+        let mut state = self.state.lock().unwrap();
+        state.is_closed = matches!(door, Door::Closed);
+        for terminal in state.terminals.drain(..) {
+            // One that has gone already is cut too.
+            let _ = terminal.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(crate) fn reopen(&self) {
+        self.state.lock().unwrap().is_closed = false;
+    }
+
+    pub(crate) fn came(&self) -> usize {
+        self.state.lock().unwrap().came
+    }
+
+    pub(crate) fn signed_on(&self) -> Vec<String> {
+        self.state.lock().unwrap().signed_on.iter().cloned().collect()
+    }
+
+    fn admits(&self, user: &str, password: &str) -> bool {
+        let number = user.strip_prefix("CLERK");
+        let known = number.is_some_and(|number| number.chars().all(|it| it.is_ascii_digit()));
+        let mut state = self.state.lock().unwrap();
+        known
+            && password == "SECRET"
+            && (user == "CLERK" || state.signed_on.insert(user.to_owned()))
+    }
+
+    fn sign_off(&self, user: &str) {
+        self.state.lock().unwrap().signed_on.remove(user);
+    }
+}
+
+/// Whether the library takes terminals.
+#[derive(Clone, Copy)]
+pub(crate) enum Door {
+    Open,
+    Closed,
+}
+
+fn serve(mut stream: TcpStream, library: &Library) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut host = Host::new(HostOptions {
         enhanced: Wish::Accept,
@@ -66,7 +145,7 @@ fn serve(mut stream: TcpStream, last: LastPage) -> std::io::Result<()> {
         start_tls: Wish::Refuse,
         device_name: "LIB01".to_owned(),
     });
-    let mut desk = Desk { at: At::Logo, page: 0, last };
+    let mut desk = Desk { at: At::Logo, page: 0, user: String::new(), library };
     let mut buffer = [0; 4096];
     loop {
         stream.write_all(&std::mem::take(host.output()))?;
@@ -102,13 +181,14 @@ enum At {
     Loan(usize),
 }
 
-struct Desk {
+struct Desk<'l> {
     at: At,
     page: usize,
-    last: LastPage,
+    user: String,
+    library: &'l Library,
 }
 
-impl Desk {
+impl Desk<'_> {
     fn answer(&mut self, data: &[u8]) -> Vec<Drawn> {
         let page = CodePage::new(37).unwrap();
         let typed = Typed::parse(data, Addressing::default()).unwrap();
@@ -122,10 +202,17 @@ impl Desk {
         let (at, screens) = match (self.at, key, said.as_slice()) {
             (At::Logo, Aid::Enter, ["LOANS"]) => (At::SignOn, vec![sign_on("")]),
             // The host works after the key, and then shows what it came to.
-            (At::SignOn, Aid::Enter, ["CLERK", "SECRET"]) => (At::Menu, vec![busy(), menu()]),
+            (At::SignOn, Aid::Enter, [user, password]) if self.library.admits(user, password) => {
+                self.user = (*user).to_owned();
+                (At::Menu, vec![busy(), menu()])
+            }
             (At::SignOn, Aid::Enter, _) => (At::SignOn, vec![sign_on("NOT AUTHORISED")]),
             (At::Menu, Aid::Enter, ["1"]) => (At::Find, vec![find("")]),
-            (At::Menu, Aid::Pf(3), _) => (At::Logo, vec![logo()]),
+            (At::Menu, Aid::Enter, _) => (At::Menu, vec![menu()]),
+            (At::Menu, Aid::Pf(3), _) => {
+                self.library.sign_off(&self.user);
+                (At::Logo, vec![logo()])
+            }
             (At::Find, Aid::Enter, [reader @ ("NOVAK" | "EMPTY")]) => {
                 self.page = 0;
                 let loans = if *reader == "NOVAK" { LOANS } else { 0 };
@@ -167,7 +254,7 @@ impl Desk {
             }
         }
         let is_last = (self.page + 1) * ROWS >= loans;
-        if is_last && matches!(self.last, LastPage::Told) {
+        if is_last && matches!(self.library.last, LastPage::Told) {
             screen = screen.at(22, 29).field(TEXT).text("END OF LOANS");
         }
         vec![screen]

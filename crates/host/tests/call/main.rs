@@ -1,8 +1,10 @@
 //! Procedures of the sample model, called at the sample application.
 
 mod library;
+mod pool;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_host::model::Model;
@@ -32,9 +34,10 @@ fn values(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 const CLERK: [(&str, &str); 2] = [("user", "CLERK"), ("password", "SECRET")];
 
 async fn called(model: &str, last: LastPage, input: &[(&str, &str)]) -> Result<Value, CallError> {
-    let model = Model::read(model).unwrap();
+    let model = Arc::new(Model::read(model).unwrap());
     let address = library::open(last);
-    let mut application = Application::open(&model, options(&address), values(&CLERK)).await?;
+    let mut application =
+        Application::open(Arc::clone(&model), options(&address), values(&CLERK)).await?;
     application.call("find_loans", values(input)).await
 }
 
@@ -60,10 +63,10 @@ async fn a_procedure_gives_exactly_what_the_application_has() {
 
 #[tokio::test]
 async fn a_session_is_used_again_and_goes_home_between() {
-    let model = Model::read(MODEL).unwrap();
+    let model = Arc::new(Model::read(MODEL).unwrap());
     let address = library::open(LastPage::Told);
     let mut application =
-        Application::open(&model, options(&address), values(&CLERK)).await.unwrap();
+        Application::open(Arc::clone(&model), options(&address), values(&CLERK)).await.unwrap();
     for _ in 0..3 {
         let refused = application.call("find_loans", values(&[("reader", "NOBODY")])).await;
         let Err(CallError::Outcome { error, http, text }) = refused else {
@@ -77,10 +80,11 @@ async fn a_session_is_used_again_and_goes_home_between() {
 
 #[tokio::test]
 async fn what_goes_wrong_is_told_in_the_words_of_the_model() {
-    let model = Model::read(MODEL).unwrap();
+    let model = Arc::new(Model::read(MODEL).unwrap());
     let address = library::open(LastPage::Told);
     let wrong = values(&[("user", "CLERK"), ("password", "WRONG")]);
-    let mut application = Application::open(&model, options(&address), wrong).await.unwrap();
+    let mut application =
+        Application::open(Arc::clone(&model), options(&address), wrong).await.unwrap();
     let error = application.call("find_loans", values(&[("reader", "X")])).await.unwrap_err();
     assert_eq!(
         (error.code(), error.to_string().as_str()),
@@ -97,11 +101,13 @@ async fn what_goes_wrong_is_told_in_the_words_of_the_model() {
     }
     let error = application.call("find", values(&[])).await.unwrap_err();
     assert!(error.to_string().contains("there are find_loans"), "{error}");
-    let unknown = Application::open(&model, options(&address), values(&[("usr", "X")])).await;
+    let unknown =
+        Application::open(Arc::clone(&model), options(&address), values(&[("usr", "X")])).await;
     assert_eq!(unknown.unwrap_err().code(), "EP1306");
     // Without a password the way stops where it is needed.
     let nobody = values(&[("user", "CLERK")]);
-    let mut application = Application::open(&model, options(&address), nobody).await.unwrap();
+    let mut application =
+        Application::open(Arc::clone(&model), options(&address), nobody).await.unwrap();
     let error = application.call("find_loans", values(&[("reader", "X")])).await.unwrap_err();
     assert!(error.to_string().contains("'password' was not given"), "{error}");
 }
@@ -119,20 +125,20 @@ async fn an_application_that_is_another_one_is_noticed() {
     assert_eq!(error.code(), "EP1308");
     assert!(error.to_string().contains("shows 'Loans' where Menu or Find"), "{error}");
     // No screen of the model ever comes.
-    let model = Model::read(&MODEL.replace("CENTRAL LIBRARY", "OTHER LIBRARY")).unwrap();
+    let model = Arc::new(Model::read(&MODEL.replace("CENTRAL LIBRARY", "OTHER LIBRARY")).unwrap());
     let options =
         HostOptions { patience: Duration::from_secs(1), ..options(&library::open(LastPage::Told)) };
-    let late = Application::open(&model, options, values(&CLERK)).await.unwrap_err();
+    let late = Application::open(Arc::clone(&model), options, values(&CLERK)).await.unwrap_err();
     assert!(matches!(late, CallError::Host(HostError::Late { .. })), "{late}");
 }
 
 /// The record stands on the third page, is selected there, and changed.
 #[tokio::test]
 async fn a_record_is_picked_and_changed() {
-    let model = Model::read(MODEL).unwrap();
+    let model = Arc::new(Model::read(MODEL).unwrap());
     let address = library::open(LastPage::Told);
     let mut application =
-        Application::open(&model, options(&address), values(&CLERK)).await.unwrap();
+        Application::open(Arc::clone(&model), options(&address), values(&CLERK)).await.unwrap();
     let input = |id, due| values(&[("reader", "NOVAK"), ("id", id), ("due", due)]);
     let renewed = application.call("renew_loan", input("1028", "24.12.2027")).await.unwrap();
     assert_eq!(renewed, json!({"number": 1028, "due": "24.12.2027", "note": "RENEWED"}));
