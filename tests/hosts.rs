@@ -335,6 +335,7 @@ fn a_session_is_recorded_without_its_password_and_played_again() -> Result<()> {
 
 /// The sample application and its model, which the tests of the crate use, too.
 #[path = "../crates/host/tests/call/library.rs"]
+#[expect(dead_code, reason = "the tests of the crate also cut it and count its terminals")]
 mod library;
 
 const MODEL: &str = include_str!("../crates/host/tests/models/loans.yaml");
