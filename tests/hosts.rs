@@ -2,13 +2,17 @@
 //! socket: a logo, a sign-on with a hidden field, and a menu.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, ensure};
+use entrepot_host::{SAMPLE_LOANS, SampleLoan};
+use entrepot_testkit::clients::Login;
+use entrepot_testkit::server::{Node, run};
 use entrepot_tn3270_proto::CodePage;
 use entrepot_tn3270_proto::client::Wish;
 use entrepot_tn3270_proto::enhanced::{DataType, Functions, Header};
@@ -333,12 +337,158 @@ fn a_session_is_recorded_without_its_password_and_played_again() -> Result<()> {
     Ok(())
 }
 
-/// The sample application and its model, which the tests of the crate use, too.
-#[path = "../crates/host/tests/call/library.rs"]
-#[expect(dead_code, reason = "the tests of the crate also cut it and count its terminals")]
-mod library;
+const MODEL: &str = entrepot_host::SAMPLE_MODEL;
 
-const MODEL: &str = include_str!("../crates/host/tests/models/loans.yaml");
+/// The sample application, for as long as this lives.
+pub(crate) struct SampleHost {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl SampleHost {
+    pub(crate) fn start() -> Result<SampleHost> {
+        let mut command = Command::new(program());
+        command.args(["host", "sample"]).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+        let address = line.trim().strip_prefix("listening on ").context("no address")?;
+        Ok(SampleHost { address: address.parse()?, child })
+    }
+
+    /// Endpoint and model of it, for one session of a clerk.
+    pub(crate) fn documents(&self) -> String {
+        let port = self.address.port();
+        let definition: String = MODEL.lines().map(|line| format!("    {line}\n")).collect();
+        format!(
+            "endpoint: {{name: library, target: {{tn3270: {{host: 127.0.0.1, port: {port}}}}}}}\n\
+             ---\nmodel:\n  name: loans\n  endpoint: library\n  users: |\n    user,password\n    \
+             CLERK1,SECRET\n    CLERK2,SECRET\n  definition: |\n{definition}"
+        )
+    }
+}
+
+impl Drop for SampleHost {
+    fn drop(&mut self) {
+        // One that has ended is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the sample application has, as a file of rows.
+pub(crate) fn loans_csv() -> String {
+    let rows = (0..SAMPLE_LOANS).map(|place| {
+        let SampleLoan { id, title, due, fine } = SampleLoan::at(place);
+        let fine = if fine.is_empty() { "" } else { "1250.50" };
+        format!("{id},{title},2026-11-{},{fine}\r\n", &due[..2])
+    });
+    std::iter::once("id,title,due,fine\r\n".to_owned()).chain(rows).collect()
+}
+
+/// A node with the sample application, and a rule that calls it.
+struct Loans {
+    node: Node,
+    login: Login,
+    out: PathBuf,
+    server: String,
+}
+
+impl Loans {
+    fn start(sample: &SampleHost) -> Result<Loans> {
+        let mut node = Node::new(program(), None)?;
+        let login = Login::create(&node, "anna")?;
+        for who in ["bob", "clara"] {
+            let create = ["account", "create", who, "--password-stdin"];
+            node.cli_with_input(&create, &format!("a word of {who}"))?;
+        }
+        node.cli(&["listener", "create", "https", "protocol=https", "address=127.0.0.1:0"])?;
+        let out = node.scratch().join("out");
+        std::fs::create_dir(&out)?;
+        let documents = sample.documents()
+            + "  callers: {bob: [find_loans]}\n  pool: {initial: 1}\n---\n"
+            + &format!("endpoint: {{name: out, target: {{directory: {{path: {out:?}}}}}}}\n")
+            + "---\nrule:\n  name: loans\n  when: {event: file.uploaded}\n  do:\n  \
+               - name: loans\n    procedure: {model: loans, call: find_loans, \
+               in: {reader: '{stem}'}, name: '{stem}.csv'}\n  \
+               - check: {that: steps.loans.result.loans == 30, message: other loans}\n  \
+               - deliver: {endpoint: out, path: '{name}'}\n";
+        node.cli_with_input(&["apply", "-"], &documents)?;
+        node.start()?;
+        let server = format!("https://127.0.0.1:{}/api/v1/models/loans", node.port_of("https")?);
+        Ok(Loans { node, login, out, server })
+    }
+
+    fn ask(&self, who: &str, method: &str, path: &str, body: &str) -> Result<(u16, Value)> {
+        let mut curl = Command::new("curl");
+        curl.args(["-sSk", "--max-time", "60", "-u", &format!("{who}:a word of {who}")]);
+        curl.args(["-X", method, "-H", "Content-Type: application/json", "-w", "\n%{http_code}"]);
+        if !body.is_empty() {
+            curl.args(["-d", body]);
+        }
+        let address = format!("{}{path}", self.server);
+        let output = String::from_utf8(run(curl.arg(address))?.stdout)?;
+        let (body, status) = output.rsplit_once('\n').context("a status")?;
+        Ok((status.parse()?, serde_json::from_str(body)?))
+    }
+
+    fn find(&self, who: &str, body: &str) -> Result<(u16, Value)> {
+        self.ask(who, "POST", "/procedures/find_loans", body)
+    }
+}
+
+/// Over HTTPS by somebody who may, and by a rule whose file is delivered.
+#[test]
+fn procedures_are_called_over_https_and_by_rules() -> Result<()> {
+    let sample = SampleHost::start()?;
+    let mut loans = Loans::start(&sample)?;
+    let novak = r#"{"reader": "NOVAK"}"#;
+    // The model is deployed a moment after the node is there.
+    let (status, found) = loans.node.until("the model", || {
+        let found = loans.find("bob", novak)?;
+        Ok((found.1["code"] != "EP1314").then_some(found))
+    })?;
+    ensure!(status == 200 && found["reader"] == "NOVAK", "{status} {found}");
+    ensure!(found["loans"].as_array().is_some_and(|loans| loans.len() == SAMPLE_LOANS), "{found}");
+    for (who, body, wanted, code) in [
+        ("clara", novak, 403, "EP1315"),
+        ("bob", "{}", 422, "EP1306"),
+        ("bob", r#"{"reader": ["NOVAK"]}"#, 422, "EP1114"),
+        ("bob", r#"{"reader": "NOBODY"}"#, 404, "EP1307"),
+    ] {
+        let (status, answer) = loans.find(who, body)?;
+        ensure!(status == wanted && answer["code"] == code, "{who} {body}: {status} {answer}");
+        if code == "EP1307" {
+            ensure!(answer["error"] == "not_found" && answer["entity"] == "Find", "{answer}");
+            let rows = answer["screen"].as_array().context("no screen")?;
+            ensure!(rows.iter().any(|row| row.to_string().contains("NO SUCH READER")), "{answer}");
+        }
+    }
+    let (status, described) = loans.ask("bob", "GET", "/procedures/openapi.json", "")?;
+    let paths = described["paths"].as_object().context("no paths")?;
+    ensure!(status == 200 && paths.keys().eq(["/api/v1/models/loans/procedures/find_loans"]));
+    // Nothing that is secret is shown.
+    let node = &loans.node;
+    let shown = node.cli(&["model", "show", "loans"])?;
+    ensure!(shown.contains("***") && !shown.contains("CLERK1"), "{shown}");
+
+    std::fs::write(node.scratch().join("NOVAK.txt"), "whose loans?")?;
+    loans.login.sftp_batch(node, &format!("put {}/NOVAK.txt", node.scratch().display()))?;
+    let file = loans.out.join("NOVAK.csv");
+    let made = node.until("the file of the rule", || Ok(std::fs::read_to_string(&file).ok()))?;
+    ensure!(made == loans_csv(), "{made}");
+    let calls = node.until("the calls to be told of", || {
+        let calls = node.events("procedure.called")?;
+        Ok((calls.len() >= 4).then_some(calls))
+    })?;
+    let told: Vec<_> = calls.iter().map(|it| (&it["account"], &it["code"])).collect();
+    let of_bob = calls.iter().filter(|it| it["account"] == "bob").count();
+    ensure!(calls.len() == 4 && of_bob == 3, "{told:?}");
+    // A model that is taken away cannot be called, and its sessions are logged off.
+    node.cli(&["model", "change", "loans", "enabled=false"])?;
+    node.until("its end", || Ok((loans.find("bob", novak)?.1["code"] == "EP1314").then_some(())))?;
+    loans.node.stop()
+}
 
 #[test]
 fn a_procedure_is_called_recorded_and_tested_from_the_recording() -> Result<()> {
@@ -351,7 +501,8 @@ fn a_procedure_is_called_recorded_and_tested_from_the_recording() -> Result<()> 
     ensure!(checked.status.success(), "{checked:?}");
 
     let mut command = Command::new(program());
-    let host = library::open(library::LastPage::Told);
+    let sample = SampleHost::start()?;
+    let host = sample.address.to_string();
     command.args(["host", "record", "--to", &host, "--into", &file("traces")]);
     let mut recorder = command.stdout(Stdio::piped()).spawn()?;
     let mut told = BufReader::new(recorder.stdout.take().context("no output")?);
@@ -359,20 +510,16 @@ fn a_procedure_is_called_recorded_and_tested_from_the_recording() -> Result<()> 
     told.read_line(&mut line)?;
     let address = line.trim().strip_prefix("listening on ").context("no address")?.to_owned();
     let (model, secret) = (file("loans.yaml"), format!("password={}", file("password")));
-    let call_at = |address: &str, reader: &str| {
+    let call = |reader: &str| {
         let reader = format!("reader={reader}");
         let given = ["--in", &reader, "--set", "user=CLERK", "--secret", &secret];
-        run(&[&["host", "call", &model, "find_loans", "--address", address], &given[..]].concat())
+        run(&[&["host", "call", &model, "find_loans", "--address", &address], &given[..]].concat())
     };
-    let call = |reader: &str| call_at(&address, reader);
     let found = call("NOVAK")?;
-    // A library that does not say which page is the last one.
-    let silent = library::open(library::LastPage::Repeated);
-    ensure!(call_at(&silent, "NOVAK")?.stdout == found.stdout);
     ensure!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
     let value: Value = serde_json::from_slice(&found.stdout)?;
-    ensure!(value["loans"].as_array().is_some_and(|loans| loans.len() == library::LOANS));
-    ensure!(value["loans"][29]["title"] == library::loan(29).1.as_str(), "{value}");
+    ensure!(value["loans"].as_array().is_some_and(|loans| loans.len() == SAMPLE_LOANS));
+    ensure!(value["loans"][29]["title"] == SampleLoan::at(29).title.as_str(), "{value}");
     let refused = call("NOBODY")?;
     ensure!(refused.status.code() == Some(1), "{refused:?}");
     ensure!(String::from_utf8(refused.stderr)?.contains("not_found: NO SUCH READER"));

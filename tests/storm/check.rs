@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result, bail};
 use entrepot_testkit::server::{feed, run};
 use serde_json::Value;
 
+use crate::hosts::loans_csv;
+
 use super::found::{Found, below, is_hidden};
 use super::routes::{Content, Ends, Leaves, Route, TARGETS, Times};
 use super::site::{Site, fetched_content};
@@ -474,6 +476,7 @@ impl Uploaded<'_> {
     fn expected(&self, content: Content) -> Expected {
         let bytes = match content {
             Content::Fetched => fetched_content(self.route, self.name),
+            Content::Loans => loans_csv().into_bytes(),
             _ => self.bytes.to_vec(),
         };
         Expected { bytes, name: self.name.to_owned(), content }

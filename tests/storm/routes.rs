@@ -85,6 +85,8 @@ pub(super) enum Content {
     Gzip,
     /// What lay where it was fetched.
     Fetched,
+    /// The loans of the sample application of a host.
+    Loans,
 }
 
 /// How often something happened.
@@ -237,6 +239,11 @@ pub(super) const SHAPES: &[Shape] = &[
         &[AT, Leaves::Ran(Times::AtLeastOnce)],
     ),
     shape("as2", &["as2: {endpoint: edi, subject: '/ROUTE/{name}'}", TO], &[AT, Leaves::Sent]),
+    shape(
+        "procedure",
+        &["procedure: {model: loans, call: find_loans, in: {reader: NOVAK}, name: '{name}'}", TO],
+        &[Leaves::At("{name}", Content::Loans)],
+    ),
     shape("ask", &[ASK, TO], &[AT, Leaves::Asked(Times::Keyed)]),
     shape(
         "ask-or-skip",

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::receiver::Receiver;
 use super::routes::{Route, Upload, routes};
 use crate::hooks::{apply, script};
+use crate::hosts::SampleHost;
 use crate::routes::{directory, remote};
 use crate::transforms::Gpg;
 use crate::{far, program};
@@ -68,6 +69,7 @@ pub(super) struct Site {
     pub(super) sent: BTreeMap<String, Vec<u8>>,
     pub(super) acknowledged: BTreeSet<String>,
     clamd: Clamd,
+    sample: SampleHost,
     _postgres: Postgres,
 }
 
@@ -102,6 +104,7 @@ impl Site {
             sent: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
             clamd: Clamd::start()?,
+            sample: SampleHost::start()?,
             _postgres: postgres,
             nodes: [Node::joined(&first, &url, "n2")?, first],
             partner,
@@ -121,6 +124,9 @@ impl Site {
         }
         let gpg = Gpg::new()?;
         let mut documents = gpg.documents()? + &self.endpoints()?;
+        documents += &("---\n".to_owned() + &self.sample.documents());
+        // Each node has a session for each clerk, who may sign on once.
+        documents = documents.replace("CLERK1,", "CLERK,").replace("CLERK2,", "CLERK,");
         documents += "---\naccount: {name: treasury, type: group}\n";
         documents += OTHERS;
         let rules = self.routes.iter().map(Route::document);

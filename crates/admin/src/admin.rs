@@ -31,9 +31,7 @@ use crate::refused_passwords::RefusedPasswords;
 use crate::request::{BackupNote, Document, RateOrder, Request, Response};
 use crate::rule_orders::{RuleCritics, RuleDryRunner};
 use crate::rule_question::RuleExplainer;
-use crate::secrets::{
-    self, Absent, EndpointCheck, ListenerCheck, PasswordWork, RuleCheck, Settler,
-};
+use crate::secrets::{self, Absent, PasswordWork, Settler};
 use crate::site::ChangedSite;
 use crate::{
     listing, near, nodes, permissions, query, recovery_codes, rotation, serving, sign_ins, touched,
@@ -66,6 +64,7 @@ impl Admin {
             rule_check: |_| Ok(()),
             listener_check: |_| Ok(()),
             endpoint_check: Arc::new(|_| Ok(())),
+            model_check: |_| Ok(()),
         };
         Admin {
             parts: Arc::new(parts),
@@ -96,27 +95,6 @@ impl Admin {
     #[must_use]
     pub fn with_refused_passwords(mut self, list: Option<RefusedPasswords>) -> Self {
         self.settler.refused_passwords = list;
-        self
-    }
-
-    /// Checks rules further than their types do: whoever runs them knows what can be run.
-    #[must_use]
-    pub fn with_rule_check(mut self, check: RuleCheck) -> Self {
-        self.settler.rule_check = check;
-        self
-    }
-
-    /// Checks listeners further than their types do: whoever serves them knows what can be read.
-    #[must_use]
-    pub fn with_listener_check(mut self, check: ListenerCheck) -> Self {
-        self.settler.listener_check = check;
-        self
-    }
-
-    /// Checks endpoints further than their types do: this node does not open each one.
-    #[must_use]
-    pub fn with_endpoint_check(mut self, check: EndpointCheck) -> Self {
-        self.settler.endpoint_check = check;
         self
     }
 

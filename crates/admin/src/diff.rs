@@ -22,7 +22,7 @@ pub(crate) fn body(noun: &AnyNoun) -> Map<String, Value> {
 /// leave out because it is as usual and readers look for.
 pub fn shown_body(noun: &AnyNoun) -> Map<String, Value> {
     let mut body = body(noun);
-    if matches!(noun.kind(), Kind::Account | Kind::Rule | Kind::Listener) {
+    if matches!(noun.kind(), Kind::Account | Kind::Model | Kind::Rule | Kind::Listener) {
         body.entry("enabled").or_insert(Value::Bool(true));
     }
     body

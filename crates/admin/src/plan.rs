@@ -125,6 +125,7 @@ pub(crate) fn compute(
             AnyNoun::Rule(rule) => (settler.rule_check)(rule),
             AnyNoun::Listener(listener) => (settler.listener_check)(listener),
             AnyNoun::Endpoint(endpoint) => (settler.endpoint_check)(endpoint),
+            AnyNoun::Model(model) => (settler.model_check)(model),
             _ => Ok(()),
         });
         checked.map_err(|error| at(Fault::new(error.field, error.problem)))?;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use entrepot_db::{Db, Tx};
 use entrepot_nouns::{
-    Account, AnyNoun, Endpoint, Key, Kind, Listener, Mount, Name, Noun, Policy, Rule, Site, SiteId,
-    Stored,
+    Account, AnyNoun, Endpoint, Key, Kind, Listener, Model, Mount, Name, Noun, Policy, Rule, Site,
+    SiteId, Stored,
 };
 
 use crate::error::Result;
@@ -58,6 +58,7 @@ impl Reader<'_> {
             Kind::Endpoint => self.nouns::<Endpoint>(site).await,
             Kind::Account => self.nouns::<Account>(site).await,
             Kind::Mount => self.nouns::<Mount>(site).await,
+            Kind::Model => self.nouns::<Model>(site).await,
             Kind::Rule => self.nouns::<Rule>(site).await,
             Kind::Listener => self.nouns::<Listener>(site).await,
         }
@@ -85,6 +86,7 @@ pub(crate) async fn find(db: &Db, site: SiteId, key: &NounKey) -> Result<Option<
         Kind::Endpoint => db.find::<Endpoint>(site, name).await?.map(any),
         Kind::Account => db.find::<Account>(site, name).await?.map(any),
         Kind::Mount => db.find::<Mount>(site, name).await?.map(any),
+        Kind::Model => db.find::<Model>(site, name).await?.map(any),
         Kind::Rule => db.find::<Rule>(site, name).await?.map(any),
         Kind::Listener => db.find::<Listener>(site, name).await?.map(any),
     })
@@ -104,6 +106,7 @@ pub(crate) async fn find_in(
         Kind::Endpoint => tx.find::<Endpoint>(site, name).await?.map(any),
         Kind::Account => tx.find::<Account>(site, name).await?.map(any),
         Kind::Mount => tx.find::<Mount>(site, name).await?.map(any),
+        Kind::Model => tx.find::<Model>(site, name).await?.map(any),
         Kind::Rule => tx.find::<Rule>(site, name).await?.map(any),
         Kind::Listener => tx.find::<Listener>(site, name).await?.map(any),
     })
@@ -124,6 +127,7 @@ pub(crate) async fn page(
         Kind::Endpoint => all(db.page::<Endpoint>(site, after, limit).await?),
         Kind::Account => all(db.page::<Account>(site, after, limit).await?),
         Kind::Mount => all(db.page::<Mount>(site, after, limit).await?),
+        Kind::Model => all(db.page::<Model>(site, after, limit).await?),
         Kind::Rule => all(db.page::<Rule>(site, after, limit).await?),
         Kind::Listener => all(db.page::<Listener>(site, after, limit).await?),
     })

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use entrepot_nouns::endpoint::{As2Target, EndpointUse};
 use entrepot_nouns::rule::{ApproveSpec, CallSpec, KeyHalf, KeyUse, StepSpec};
 use entrepot_nouns::{
-    Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Name,
-    Noun as _, Reference, Rule, Site, VPath,
+    Account, AccountType, AnyNoun, EndpointTarget, HostName, Key, KeyType, Kind, Listener, Model,
+    Name, Noun as _, Reference, Rule, Site, VPath,
 };
 
 use crate::near;
@@ -156,9 +156,20 @@ impl<'a> Relations<'a> {
                     ("target.sftp.key".to_owned(), problem)
                 })
             }
+            AnyNoun::Model(model) => self.of_model(model),
             AnyNoun::Site(site) => self.of_site(site),
             AnyNoun::Policy(_) => None,
         }
+    }
+
+    fn of_model(&self, model: &Model) -> Option<(String, String)> {
+        if let Some(problem) = self.unfit(&model.endpoint, EndpointUse::Host) {
+            return Some(("endpoint".to_owned(), problem));
+        }
+        let mut callers = model.callers.keys();
+        let name = callers.find(|name| self.account(name).is_some_and(is_link))?;
+        let problem = format!("'{name}' is a share link, which calls nothing");
+        Some((format!("callers.{name}"), problem))
     }
 
     fn of_rule(&self, rule: &Rule) -> Option<(String, String)> {

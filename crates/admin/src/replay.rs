@@ -11,6 +11,7 @@
 use entrepot_crypto::document_version;
 use entrepot_db::{EventFilter, RuleDocument};
 use entrepot_journal::Scope;
+use entrepot_nouns::event::ReplayedFact;
 use entrepot_nouns::explanation::{EventExplanation, ExplainedJob, RuleOutcome};
 use entrepot_nouns::rule_report::{ReplayedEvent, RuleReplay};
 use entrepot_nouns::{AdminRight, Event, Fact, Job, JobState, Kind, ReplayId, Rule, Stored};
@@ -154,12 +155,13 @@ impl Admin {
         for job in &mut jobs {
             job.rule_version = Some(document.version.clone());
         }
-        let fact = Fact::RuleReplayed {
+        let replayed = ReplayedFact {
             rule: again.rule.noun.name.clone(),
             by: actor.name.clone(),
             replay: again.replay,
             jobs: jobs.len() as u64,
         };
+        let fact = Fact::RuleReplayed { replayed };
         let scope = Scope { account: actor.account(), ..Scope::site(actor.site) };
         let event = parts.recorder.event(&scope, fact);
         let mut tx = parts.db.begin().await?;

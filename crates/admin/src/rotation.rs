@@ -6,7 +6,7 @@ use entrepot_db::Tx;
 use entrepot_journal::Scope;
 use entrepot_nouns::event::RotationFact;
 use entrepot_nouns::{
-    Account, Endpoint, Event, Fact, Key, Name, Noun, Sealed, Site, SiteId, Stored, Timestamp,
+    Account, Endpoint, Event, Fact, Key, Model, Name, Noun, Sealed, Site, SiteId, Stored, Timestamp,
 };
 
 use crate::actor::Actor;
@@ -82,6 +82,12 @@ impl Work<'_> {
             let Some(secret) = stored.noun.target.secret() else { continue };
             let context = SealingContext::endpoint(name, &endpoint, &secret);
             if self.reseal(&context, secret.sealed)? {
+                self.put(tx, &stored).await?;
+            }
+        }
+        for mut stored in tx.list::<Model>(site).await? {
+            let context = SealingContext::model_users(name, &stored.noun.name);
+            if self.reseal(&context, &mut stored.noun.users_sealed)? {
                 self.put(tx, &stored).await?;
             }
         }

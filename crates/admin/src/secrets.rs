@@ -7,23 +7,24 @@ use entrepot_crypto::password::{self, HashCost};
 use entrepot_crypto::{MasterKey, SealingContext, constant_time_eq, totp};
 use entrepot_nouns::account::Account;
 use entrepot_nouns::key::{Key, KeyType};
-use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Name, Sealed, Secret, Site};
+use entrepot_nouns::{AnyNoun, Endpoint, EndpointTarget, Env, Model, Name, Sealed, Secret, Site};
 use serde_json::Value;
 
 use crate::passwords::Passwords;
 use crate::refused_passwords::RefusedPasswords;
 
 /// Fields that take a secret in clear text.
-pub(crate) const SECRET_INPUTS: [&str; 5] =
-    ["password", "secret_key", "private", "totp", "client_secret"];
+pub(crate) const SECRET_INPUTS: [&str; 6] =
+    ["password", "secret_key", "private", "totp", "client_secret", "users"];
 /// Fields that hold what became of it, in the same order of kinds.
-const SECRET_STORED: [&str; 6] = [
+const SECRET_STORED: [&str; 7] = [
     "password_hash",
     "password_sealed",
     "secret_key_sealed",
     "private_sealed",
     "totp_sealed",
     "client_secret_sealed",
+    "users_sealed",
 ];
 /// What is shown instead; given back, it means "as it is stored".
 pub(crate) const MASK: &str = "***";
@@ -100,6 +101,7 @@ pub(crate) fn redacted(mut noun: AnyNoun) -> AnyNoun {
                 mask(secret.sealed, secret.plain);
             }
         }
+        AnyNoun::Model(model) => mask(&mut model.users_sealed, &mut model.users),
         AnyNoun::Site(site) => site
             .oidc
             .values_mut()
@@ -120,6 +122,7 @@ pub(crate) fn has_stored(noun: &AnyNoun) -> bool {
             let mut target = endpoint.target.clone();
             target.secret().is_some_and(|secret| secret.sealed.is_some())
         }
+        AnyNoun::Model(model) => model.users_sealed.is_some(),
         AnyNoun::Site(site) => site.oidc.values().any(|it| it.client_secret_sealed.is_some()),
         AnyNoun::Policy(_) | AnyNoun::Mount(_) | AnyNoun::Rule(_) | AnyNoun::Listener(_) => false,
     }
@@ -136,6 +139,7 @@ pub(crate) fn make_way(body: &mut Value, patch: &Value) {
         ("", "password", "password_hash"),
         ("", "private", "private_sealed"),
         ("", "totp", "totp_sealed"),
+        ("", "users", "users_sealed"),
         ("/target/object", "secret_key", "secret_key_sealed"),
         ("/target/sftp", "password", "password_sealed"),
         ("/target/ftp", "password", "password_sealed"),
@@ -186,6 +190,7 @@ pub(crate) struct Settler {
     pub(crate) rule_check: RuleCheck,
     pub(crate) listener_check: ListenerCheck,
     pub(crate) endpoint_check: EndpointCheck,
+    pub(crate) model_check: ModelCheck,
 }
 
 /// Says what of a rule cannot be run.
@@ -199,6 +204,9 @@ pub type ListenerCheck =
 /// Says what of an endpoint this node must not open.
 pub type EndpointCheck =
     Arc<dyn Fn(&Endpoint) -> std::result::Result<(), entrepot_nouns::FieldError> + Send + Sync>;
+
+/// Says what of a model cannot be deployed.
+pub type ModelCheck = fn(&Model) -> std::result::Result<(), entrepot_nouns::FieldError>;
 
 /// One secret of a noun.
 struct Slot<'a> {
@@ -245,6 +253,13 @@ impl Settler {
                     _ => None,
                 });
                 self.target(site, endpoint, stored, absent)?;
+            }
+            (AnyNoun::Model(model), stored) => {
+                let stored = stored.and_then(|noun| match noun {
+                    AnyNoun::Model(old) => old.users_sealed.as_ref(),
+                    _ => None,
+                });
+                self.model_users(site, model, stored, absent)?;
             }
             (AnyNoun::Site(own), stored) => {
                 let stored = stored.and_then(|noun| match noun {
@@ -295,6 +310,27 @@ impl Settler {
             context: SealingContext::code_generator(site, &account.name),
             plain: &mut account.totp,
             sealed: &mut account.totp_sealed,
+            stored,
+        };
+        self.seal(slot, absent)
+    }
+
+    /// The values that sessions of a model have.
+    fn model_users(
+        &self,
+        site: &Name,
+        model: &mut Model,
+        stored: Option<&Sealed>,
+        absent: Absent,
+    ) -> Result<(), Fault> {
+        if let Some(plain) = model.users.as_ref().filter(|it| it.expose() != MASK.as_bytes()) {
+            Model::sessions_of(plain).map_err(|problem| Fault::new("users", problem))?;
+        }
+        let slot = Slot {
+            field: "users",
+            context: SealingContext::model_users(site, &model.name),
+            plain: &mut model.users,
+            sealed: &mut model.users_sealed,
             stored,
         };
         self.seal(slot, absent)

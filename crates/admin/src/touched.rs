@@ -87,8 +87,14 @@ impl Part<'_> {
             }
             // Two listeners may not have the same address.
             (AnyNoun::Listener(_), _) => self.add_all(Kind::Listener).await?,
-            (AnyNoun::Key(_) | AnyNoun::Policy(_) | AnyNoun::Endpoint(_) | AnyNoun::Rule(_), _) => {
-            }
+            (
+                AnyNoun::Key(_)
+                | AnyNoun::Policy(_)
+                | AnyNoun::Endpoint(_)
+                | AnyNoun::Model(_)
+                | AnyNoun::Rule(_),
+                _,
+            ) => {}
         }
         Ok(true)
     }

@@ -35,6 +35,11 @@ impl SealingContext {
         Self::new(site, Kind::Endpoint, endpoint, secret.word())
     }
 
+    /// For the values that the sessions of a model have.
+    pub fn model_users(site: &Name, model: &Name) -> Self {
+        Self::new(site, Kind::Model, model, "users")
+    }
+
     /// For the private half of the key by which a node signs its journal. `site` is `main`, `node`
     /// the node's name.
     pub fn node_key(site: &Name, node: &Name) -> Self {

@@ -75,6 +75,7 @@ const STEPS: &[Step] = &[
     step!("V35__job_order", 5),
     step!("V36__job_waits", 5),
     step!("V40__as2_messages", 5),
+    step!("V41__models", 5),
     step!("V44__watch_hints", 5),
     step!("V50__as2_receipts", 5),
 ];

@@ -92,6 +92,7 @@ const KEYS: Table = table!("keys", owned);
 const ENDPOINTS: Table = table!("endpoints");
 const ACCOUNTS: Table = table!("accounts");
 const MOUNTS: Table = table!("mounts", owned);
+const MODELS: Table = table!("models");
 const RULES: Table = table!("rules");
 const LISTENERS: Table = table!("listeners");
 
@@ -120,6 +121,7 @@ fn table(kind: Kind) -> &'static Table {
         Kind::Endpoint => &ENDPOINTS,
         Kind::Account => &ACCOUNTS,
         Kind::Mount => &MOUNTS,
+        Kind::Model => &MODELS,
         Kind::Rule => &RULES,
         Kind::Listener => &LISTENERS,
     }
@@ -350,6 +352,7 @@ impl Tx {
             AnyNoun::Endpoint(noun) => self.put(site, id, noun, at).await,
             AnyNoun::Account(noun) => self.put(site, id, noun, at).await,
             AnyNoun::Mount(noun) => self.put(site, id, noun, at).await,
+            AnyNoun::Model(noun) => self.put(site, id, noun, at).await,
             AnyNoun::Rule(noun) => self.put(site, id, noun, at).await,
             AnyNoun::Listener(noun) => self.put(site, id, noun, at).await,
         }

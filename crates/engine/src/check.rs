@@ -162,6 +162,7 @@ fn check_step(rule: &Rule, step: &StepSpec, values: Values<'_>) -> Result<(), Pa
         }
         StepSpec::Mail(it) => step::mail::Letter::of(it, values).map(drop).map_err(|e| ("mail", e)),
         StepSpec::As2(it) => step::as2::As2Draft::of(it, values).map(drop).map_err(|e| ("as2", e)),
+        StepSpec::Procedure(it) => step::procedure::check(it, values),
         StepSpec::Gzip(GzipSpec { name, .. }) => check_name("gzip.name", name, values),
         StepSpec::Zstd(ZstdSpec { name, .. }) => check_name("zstd.name", name, values),
         StepSpec::Zip(ZipSpec { name, entry }) => {

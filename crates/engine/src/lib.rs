@@ -78,6 +78,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use entrepot_auth::{As2Partner, Gate};
 use entrepot_db::{Db, Incarnation};
+use entrepot_host::Applications;
 use entrepot_journal::Recorder;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::{Endpoint, Name, Pool, Secret, SiteId};
@@ -126,6 +127,8 @@ pub struct EngineParts {
     pub gate: Gate,
     /// Starts the programs of `exec` steps, those that the node allows.
     pub spawner: Spawner,
+    /// Host applications, whose procedures steps call.
+    pub applications: Applications,
     /// Which start of the node this is, as [`Db::start_node`] counted it; uncounted while the
     /// database is away: see [`Engine::counted`].
     pub incarnation: Incarnation,
@@ -186,6 +189,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) file_access: Box<dyn FileAccess>,
     pub(crate) spawner: Spawner,
+    pub(crate) applications: Applications,
     pub(crate) work: Arc<WorkArea>,
     pub(crate) options: EngineOptions,
     pub(crate) meters: Arc<Meters>,
@@ -219,6 +223,7 @@ struct CoreParts {
     recorder: Recorder,
     file_access: Box<dyn FileAccess>,
     spawner: Spawner,
+    applications: Applications,
     membership: Arc<Membership>,
     work: WorkFolder,
     options: EngineOptions,
@@ -281,11 +286,30 @@ struct Running {
 impl Engine {
     /// Starts to project and to work. Must be called inside a tokio runtime.
     pub fn start(parts: EngineParts) -> Engine {
-        let EngineParts { db, recorder, vfs, gate, spawner, incarnation, work, options } = parts;
+        let EngineParts {
+            db,
+            recorder,
+            vfs,
+            gate,
+            spawner,
+            applications,
+            incarnation,
+            work,
+            options,
+        } = parts;
         let hooks = vfs.hooks().clone();
         let file_access = Box::new(SessionFileAccess::new(vfs, gate));
         let membership = Membership::new(incarnation);
-        let parts = CoreParts { db, recorder, file_access, spawner, membership, work, options };
+        let parts = CoreParts {
+            db,
+            recorder,
+            file_access,
+            spawner,
+            applications,
+            membership,
+            work,
+            options,
+        };
         let mut engine = Engine::start_in(parts);
         engine.answer(hooks);
         engine
@@ -310,7 +334,16 @@ impl Engine {
 
     /// Starts with files of any kind: the seam for tests.
     fn start_in(parts: CoreParts) -> Engine {
-        let CoreParts { db, recorder, file_access, spawner, membership, work, options } = parts;
+        let CoreParts {
+            db,
+            recorder,
+            file_access,
+            spawner,
+            applications,
+            membership,
+            work,
+            options,
+        } = parts;
         let jobs = Arc::<Notify>::default();
         let places = Places::new(options.pools, jobs.clone());
         let (writer, writes) = JobWriter::new();
@@ -319,6 +352,7 @@ impl Engine {
             recorder,
             file_access,
             spawner,
+            applications,
             work: WorkArea::new(work),
             options,
             meters: Arc::default(),

@@ -33,7 +33,7 @@ pub(crate) use facts::{
 };
 pub(crate) use host::{
     HostCallArgs, HostCommand, HostModelArgs, HostModelCommand, HostPlayArgs, HostRecordArgs,
-    HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue, NoMatchWord,
+    HostSampleArgs, HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue, NoMatchWord,
 };
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
@@ -112,6 +112,9 @@ pub(crate) enum Command {
     /// Endpoints: where files lie, and where rules deliver them.
     #[command(subcommand)]
     Endpoint(NounCommand),
+    /// Models: host applications, whose procedures are called.
+    #[command(subcommand)]
+    Model(NounCommand),
     /// Rules: what happens after an upload, at a time of day, or before a command.
     #[command(subcommand)]
     Rule(RuleCommand),
@@ -237,6 +240,7 @@ impl Given {
             PluralCommand::Accounts => Command::Account(AccountCommand::Noun(NounCommand::List)),
             PluralCommand::Mounts => Command::Mount(NounCommand::List),
             PluralCommand::Endpoints => Command::Endpoint(NounCommand::List),
+            PluralCommand::Models => Command::Model(NounCommand::List),
             PluralCommand::Rules => Command::Rule(RuleCommand::Noun(NounCommand::List)),
             PluralCommand::Keys => Command::Key(KeyCommand::Noun(NounCommand::List)),
             PluralCommand::Tokens(args) => Command::Token(TokenCommand::List(args)),

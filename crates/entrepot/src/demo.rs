@@ -17,9 +17,11 @@ use crate::facts::describe;
 use crate::failure::Failure;
 use crate::serve::{Server, ServerEnd};
 use crate::{init, table};
+use mainframe::Mainframe;
 use parts::{PATIENCE, wait_for_events, write};
 use web::WebDemo;
 
+mod mainframe;
 mod parts;
 mod route;
 mod web;
@@ -34,20 +36,26 @@ pub(crate) async fn run() -> Result<(), Failure> {
     let config = prepare().await?;
     let log = crate::log::start(&Log { level: "warn".to_owned(), ..Log::default() })?;
     let server = Server::start(&config, log).await?;
-    let story = tell(&config, &server).await;
+    let mainframe = Mainframe::start()?;
+    let story = tell(&config, &server, &mainframe).await;
     match story {
         Ok(()) if std::env::var_os("DEMO_EXIT").is_some() => {}
         Ok(()) => {
             println!("the server is running; Ctrl-C stops it");
             let why = server.ended().await;
-            return server.stop(&why).await;
+            let stopped = server.stop(&why).await;
+            mainframe.end().await;
+            return stopped;
         }
         Err(failure) => {
             server.stop(&ServerEnd::Asked).await?;
+            mainframe.end().await;
             return Err(failure);
         }
     }
-    server.stop(&ServerEnd::Asked).await
+    let stopped = server.stop(&ServerEnd::Asked).await;
+    mainframe.end().await;
+    stopped
 }
 
 /// Makes `./demo` at the first run; later runs take what is there.
@@ -79,7 +87,7 @@ fn free_address(port: u16) -> Result<SocketAddr, Failure> {
 }
 
 /// Everything that is shown.
-async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
+async fn tell(config: &Config, server: &Server, mainframe: &Mainframe) -> Result<(), Failure> {
     let folder = config.file.parent().unwrap_or(Path::new(".")).to_owned();
     let env = Env::real();
     let password = configure(config, &folder, &env).await?;
@@ -104,6 +112,7 @@ async fn tell(config: &Config, server: &Server) -> Result<(), Failure> {
     route::tell(config, &folder, &folder.join(INBOX), path).await?;
     let web = WebDemo::find(config, &folder, &password).await?;
     web.tell(config, &folder, &env).await?;
+    mainframe.tell(config, &web, &folder.join(INBOX), &env).await?;
     println!();
     look_further(config, address, &known_hosts, &password);
     println!(

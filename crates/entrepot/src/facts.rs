@@ -4,7 +4,7 @@ use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
 use entrepot_nouns::event::{
     As2ReceiptSending, As2ReceivedReceipt, FileFact, PoolsFact, ProgramFact, RemovedFact,
-    RetryingFact, SessionLimitFact,
+    ReplayedFact, RetryingFact, SessionLimitFact,
 };
 use entrepot_nouns::{
     CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
@@ -281,7 +281,7 @@ fn order(fact: &Fact) -> Option<String> {
             let As2ReceivedReceipt { partner, message_id, disposition, .. } = received;
             format!("for {message_id} from {partner}: {disposition}, {signed}")
         }
-        Fact::RuleReplayed { rule, by, replay, jobs } => {
+        Fact::RuleReplayed { replayed: ReplayedFact { rule, by, replay, jobs } } => {
             format!("rule {rule}, {jobs} jobs, by {by} (replay {replay})")
         }
         Fact::JobApproved { answer } | Fact::JobRefused { answer } => {

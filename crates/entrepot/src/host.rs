@@ -5,6 +5,7 @@ mod given;
 mod model;
 mod play;
 mod record;
+mod sample;
 mod terminal;
 
 use crate::args::{HostCommand, HostModelCommand};
@@ -18,6 +19,7 @@ pub(crate) async fn run(command: HostCommand, output: Output) -> Result<(), Fail
         HostCommand::Play(args) => play::run(*args, output).await,
         HostCommand::Model(HostModelCommand::Check(args)) => model::check(&args, output),
         HostCommand::Model(HostModelCommand::Test(args)) => model::test(&args, output).await,
+        HostCommand::Sample(args) => sample::run(&args, output).await,
         HostCommand::Call(args) => call::run(args).await,
         HostCommand::Record(args) => record::run(args, output).await,
     }

@@ -18,6 +18,7 @@ mod client;
 mod condition_tree;
 mod config;
 mod demo;
+mod deployed;
 mod descriptors;
 mod doctor;
 mod dry_run_text;
@@ -162,6 +163,7 @@ async fn run(
         Command::Site(command) => noun(&client()?.at_main(), output, Kind::Site, command).await,
         Command::Account(command) => account::run(&client()?, output, command).await,
         Command::Mount(command) => noun(&client()?, output, Kind::Mount, command).await,
+        Command::Model(command) => noun(&client()?, output, Kind::Model, command).await,
         Command::Endpoint(command) => noun(&client()?, output, Kind::Endpoint, command).await,
         Command::Rule(command) => rules::run(&client()?, output, command).await,
         Command::Key(command) => keys::run(&client()?, output, command).await,

@@ -156,6 +156,13 @@ fn columns(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("rights", "rights"),
         ],
         Kind::Endpoint => &[("name", "name"), ("target", "target"), ("note", "note")],
+        Kind::Model => &[
+            ("name", "name"),
+            ("enabled", "enabled"),
+            ("endpoint", "endpoint"),
+            ("max", "pool.max"),
+            ("note", "note"),
+        ],
         Kind::Rule => &[
             ("name", "name"),
             ("enabled", "enabled"),
@@ -191,7 +198,8 @@ fn body(noun: &AnyNoun) -> Value {
         Ok(Value::Object(fields)) => fields.into_iter().next().map(|(_, body)| body),
         _ => None,
     };
-    let can_be_disabled = matches!(noun.kind(), Kind::Account | Kind::Rule | Kind::Listener);
+    let can_be_disabled =
+        matches!(noun.kind(), Kind::Account | Kind::Model | Kind::Rule | Kind::Listener);
     if let Some(Value::Object(fields)) = &mut body
         && can_be_disabled
     {

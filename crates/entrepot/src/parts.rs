@@ -15,7 +15,7 @@ use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity, OldTables};
 use entrepot_engine::DryRunner;
 use entrepot_journal::{Journal, JournalError, Options, Recorder, Recovered, TornEnd};
-use entrepot_nouns::{Env, FieldError};
+use entrepot_nouns::{EndpointTarget, Env, FieldError};
 use entrepot_spawn::Allowed;
 use entrepot_storage::OwnFiles;
 
@@ -197,11 +197,15 @@ impl Parts {
         .with_listener_check(crate::listeners::tls::check)
         .with_endpoint_check({
             let own_files = self.own_files.clone();
-            Arc::new(move |endpoint| match own_files.why_not(&endpoint.target) {
-                Some(problem) => Err(FieldError::new("target", problem)),
-                None => Ok(()),
+            Arc::new(move |endpoint| {
+                match (own_files.why_not(&endpoint.target), &endpoint.target) {
+                    (Some(problem), _) => Err(FieldError::new("target", problem)),
+                    (None, EndpointTarget::Tn3270(host)) => entrepot_host::check_target(host),
+                    (None, _) => Ok(()),
+                }
             })
         })
+        .with_model_check(entrepot_host::check_model)
         .with_program_check({
             let allowed = self.allowed.clone();
             Arc::new(move |program| allowed.check(program).map_err(|error| error.to_string()))

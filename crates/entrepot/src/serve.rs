@@ -14,6 +14,7 @@ use entrepot_engine::Drained as EngineDrained;
 use entrepot_engine::{
     Engine, EngineOptions, EngineParts, PoolSizes, RetentionParts, RetentionWorker, WorkFolder,
 };
+use entrepot_host::Applications;
 use entrepot_journal::{JournalError, Recorder, Scope};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_net::listen::TcpAcceptor;
@@ -33,6 +34,7 @@ use crate::addresses_file::{AddressesFile, OwnAddresses};
 use crate::api_node::ServedApi;
 use crate::certificates;
 use crate::config::Config;
+use crate::deployed::DeployedModels;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::failed_journal;
 use crate::failure::{Exit, Failure};
@@ -115,6 +117,8 @@ pub(crate) struct Server {
     engine: Arc<Engine>,
     /// Starts programs for rules.
     spawner: Spawner,
+    /// Host applications that are deployed here.
+    applications: Applications,
     listeners: Listeners,
     addresses: AddressesFile,
     /// Ends the server: a signal, `stop`, or the end of [`Server::stop`].
@@ -133,7 +137,7 @@ impl Server {
     pub(crate) async fn start(config: &Config, log: LogControl) -> Result<Server, Failure> {
         let descriptors = DescriptorPlan::new(descriptors::raise()?, config.workers);
         let core = Core::start(config, &log, descriptors).await?;
-        let Core { parts, directory, gate, admin, vfs, spawner, engine } = core;
+        let Core { parts, directory, gate, admin, vfs, spawner, applications, engine } = core;
         let (asked, end) = (vfs.draining(), CancellationToken::new());
         let mut tasks = vec![tokio::spawn(directory.clone().run(end.clone()))];
         tasks.extend(renew_hashes(&gate, &admin, &end));
@@ -141,8 +145,7 @@ impl Server {
         let metrics = metrics(&parts, &vfs, &gate, &engine, &unauthenticated);
         let heads = crate::receipt::open(config, &parts).await?;
         tasks.push(tokio::spawn(heads.clone().run(end.clone())));
-        let (db, env) = (parts.db.clone(), parts.env.clone());
-        let stores = SinkStores { db, vfs: vfs.clone(), env };
+        let stores = SinkStores::new(&parts, &vfs);
         tasks.extend(sinks::start(config, &heads, &stores, &end)?);
         tasks.push(keep_retention(&parts, &heads, &vfs, &engine, &end));
         let drained = engine.drained();
@@ -155,7 +158,7 @@ impl Server {
             stop: asked.clone(),
         });
         let node = served_api(&parts, &metrics, &heads, &engine);
-        let api = web_api(&admin, node, &vfs, &parts.env);
+        let api = web_api(&admin, node, &vfs, &parts.env).with_applications(applications.clone());
         let ops = Ops {
             admin: admin.clone(),
             metrics,
@@ -177,8 +180,10 @@ impl Server {
         listeners.open_all(&drained).await?;
         readiness.listens();
         tasks.push(keep_certificates(&parts, &admin, drained.clone(), &end));
-        let following = listeners.clone().follow(directory.watch(), drained, end.clone());
-        tasks.push(tokio::spawn(following));
+        let listening = listeners.clone().follow(directory.watch(), drained.clone(), end.clone());
+        tasks.push(tokio::spawn(listening));
+        let deployed = DeployedModels::new(&parts, applications.clone());
+        tasks.push(tokio::spawn(deployed.follow(directory.watch(), drained, end.clone())));
         let refused = watch::Sender::new(None);
         tasks.extend(keep_copy(config, &parts, &engine, &directory, &end));
         tasks.extend(come_back(&parts, admin, &engine, &refused, &end));
@@ -189,6 +194,7 @@ impl Server {
             vfs,
             engine,
             spawner,
+            applications,
             listeners,
             addresses,
             asked,
@@ -255,6 +261,7 @@ impl Server {
             let _ = task.await;
         }
         self.engine.stop(limit).await;
+        self.applications.stop().await;
         self.spawner.stop().await;
         self.vfs.stop().await;
         let _ = std::fs::remove_file(&self.config.ops_socket);
@@ -273,6 +280,7 @@ pub(crate) struct Core {
     admin: Arc<Admin>,
     pub(crate) vfs: Service,
     pub(crate) spawner: Spawner,
+    pub(crate) applications: Applications,
     pub(crate) engine: Arc<Engine>,
 }
 
@@ -298,9 +306,16 @@ impl Core {
         let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());
         let pools = PoolSizes::each(descriptors.places);
-        let hands = EngineHands { vfs: &vfs, gate: &gate, spawner: &spawner, pools };
+        let applications = Applications::new(parts.recorder.clone());
+        let hands = EngineHands {
+            vfs: &vfs,
+            gate: &gate,
+            spawner: &spawner,
+            applications: &applications,
+            pools,
+        };
         let engine = start_engine(config, &parts, hands).await?;
-        Ok(Core { parts, directory, gate, admin, vfs, spawner, engine })
+        Ok(Core { parts, directory, gate, admin, vfs, spawner, applications, engine })
     }
 }
 
@@ -459,6 +474,7 @@ struct EngineHands<'a> {
     vfs: &'a Service,
     gate: &'a Gate,
     spawner: &'a Spawner,
+    applications: &'a Applications,
     pools: PoolSizes,
 }
 
@@ -484,6 +500,7 @@ async fn start_engine(
         vfs: hands.vfs.clone(),
         gate: hands.gate.clone(),
         spawner: hands.spawner.clone(),
+        applications: hands.applications.clone(),
         incarnation,
         work,
         options: EngineOptions { pools: hands.pools, ..EngineOptions::default() },

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audit_file::{SinkConfig, SinkTarget};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::parts::Parts;
 
 /// Priority of a message: facility 13, log audit, and severity 6, informational (RFC 5424 §6.2.1).
 const PRIORITY: u8 = 13 * 8 + 6;
@@ -39,6 +40,13 @@ pub(crate) struct SinkStores {
     pub(crate) db: Db,
     pub(crate) vfs: Service,
     pub(crate) env: Env,
+}
+
+impl SinkStores {
+    /// Those of the node.
+    pub(crate) fn new(parts: &Parts, vfs: &Service) -> SinkStores {
+        SinkStores { db: parts.db.clone(), vfs: vfs.clone(), env: parts.env.clone() }
+    }
 }
 
 /// Starts to send to every sink of the process file.

@@ -9,6 +9,7 @@
 
 mod action;
 mod address;
+mod applications;
 mod error;
 mod fuzzing;
 pub mod limits;
@@ -17,12 +18,18 @@ mod player;
 mod pool;
 mod procedure;
 mod recorder;
+mod sample;
 mod session;
 mod shown;
 mod view;
 
 pub use action::{Action, ActionError, Place};
 pub use address::{HostAddress, HostTls};
+pub use applications::{
+    Applications, Called, Deployment, ProcedureCall, ProcedureError, Stood, check_model,
+    check_target,
+};
+pub use entrepot_journal::Scope;
 pub use entrepot_tn3270_proto::model::Device;
 pub use entrepot_tn3270_proto::{CodePage, Key};
 pub use error::HostError;
@@ -37,5 +44,8 @@ pub use pool::{
 };
 pub use procedure::{Application, CallError, LoggedOff};
 pub use recorder::{Recorder, RecorderOptions, RecorderReport, TraceFiles};
+pub use sample::{
+    LastPage, SAMPLE_LOANS, SAMPLE_MODEL, SampleHost, SampleLibrary, SampleLoan, SampleTerminal,
+};
 pub use session::{HostOptions, HostSession};
 pub use view::{FieldView, ScreenView};

@@ -6,6 +6,7 @@ mod document;
 mod entries;
 mod items;
 mod pattern;
+mod results;
 
 pub use check::{Finding, check};
 pub use document::{
@@ -15,3 +16,4 @@ pub use document::{
 };
 pub use entries::{Entries, Entry, Named, Scalar};
 pub use items::{ColumnKind, ModelColumn, ModelField, Pattern, Rows};
+pub use results::{Described, RowSet, described};

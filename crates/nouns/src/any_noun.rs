@@ -6,6 +6,7 @@ use crate::account::Account;
 use crate::endpoint::Endpoint;
 use crate::key::Key;
 use crate::listener::Listener;
+use crate::model::Model;
 use crate::mount::Mount;
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
@@ -49,4 +50,4 @@ macro_rules! any_noun {
     };
 }
 
-any_noun! { Site Policy Key Endpoint Account Mount Rule Listener }
+any_noun! { Site Policy Key Endpoint Account Mount Model Rule Listener }

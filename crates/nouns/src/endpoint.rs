@@ -3,6 +3,7 @@
 mod as2;
 mod object;
 mod service;
+mod tn3270;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ pub use service::{
     MailTarget, MailTls, OauthClient, OauthProof, ScannerAddress, ScannerMethod, ScannerTarget,
     ScannerTls, WebTarget, WebhookTarget,
 };
+pub use tn3270::{Tn3270Target, Tn3270Tls};
 
 /// A place we reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +45,7 @@ pub struct Endpoint {
 
 /// What an endpoint is. In a document a mapping with one key: `directory`, `memory`, `object`,
 /// `sftp`, `ftp` or `sql` where files lie, `web`, `webhook`, `mail` or `scanner` for a server that
-/// steps of rules talk to, `as2` for a partner of AS2.
+/// steps of rules talk to, `as2` for a partner of AS2, `tn3270` for a mainframe host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndpointTarget {
@@ -69,6 +71,8 @@ pub enum EndpointTarget {
     Scanner(ScannerTarget),
     /// A partner of AS2.
     As2(Box<As2Target>),
+    /// A mainframe host.
+    Tn3270(Tn3270Target),
 }
 
 /// What an endpoint is for.
@@ -86,6 +90,8 @@ pub enum EndpointUse {
     Scanner,
     /// Messages of AS2 come from it, and steps `as2` send it some.
     As2,
+    /// Models call its applications.
+    Host,
 }
 
 impl EndpointUse {
@@ -98,6 +104,7 @@ impl EndpointUse {
             EndpointUse::Mail => "mail",
             EndpointUse::Scanner => "scanner",
             EndpointUse::As2 => "as2",
+            EndpointUse::Host => "tn3270",
         }
     }
 }
@@ -414,6 +421,7 @@ impl EndpointTarget {
             EndpointTarget::Mail(_) => "mail",
             EndpointTarget::Scanner(_) => "scanner",
             EndpointTarget::As2(_) => "as2",
+            EndpointTarget::Tn3270(_) => "tn3270",
         }
     }
 
@@ -431,6 +439,7 @@ impl EndpointTarget {
             EndpointTarget::Mail(_) => EndpointUse::Mail,
             EndpointTarget::Scanner(_) => EndpointUse::Scanner,
             EndpointTarget::As2(_) => EndpointUse::As2,
+            EndpointTarget::Tn3270(_) => EndpointUse::Host,
         }
     }
 
@@ -439,7 +448,8 @@ impl EndpointTarget {
         let (field, plain, sealed) = match self {
             EndpointTarget::Directory(_)
             | EndpointTarget::Memory(_)
-            | EndpointTarget::Scanner(_) => return None,
+            | EndpointTarget::Scanner(_)
+            | EndpointTarget::Tn3270(_) => return None,
             EndpointTarget::Object(object) => {
                 let (plain, sealed) = (&mut object.secret_key, &mut object.secret_key_sealed);
                 ("target.object.secret_key", plain, sealed)
@@ -527,6 +537,7 @@ impl Noun for Endpoint {
             EndpointTarget::Mail(mail) => mail.check(),
             EndpointTarget::Scanner(scanner) => scanner.check(),
             EndpointTarget::As2(as2) => as2.check(),
+            EndpointTarget::Tn3270(host) => host.check(),
             _ => Ok(()),
         }
     }

@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 
 use crate::command::CommandFact;
 use crate::document::is_default;
-use crate::ids::{EventId, ReplayId};
+use crate::ids::EventId;
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
@@ -42,10 +42,10 @@ pub use approval::ApprovalFact;
 pub use as2::{As2Message, As2Receipt, As2ReceiptSending, As2ReceivedReceipt, As2Refusal};
 pub use backup::BackupFact;
 pub use clock::EventClock;
-pub use endpoint::DisabledFact;
+pub use endpoint::{DisabledFact, ProcedureFact};
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
-pub use job::{RetryingFact, StoppedFact};
+pub use job::{ReplayedFact, RetryingFact, StoppedFact};
 pub use node::{
     CertificateFailure, ExpiringFact, JoinedFact, JournalFact, LimitedFact, PoolsFact, ProgramFact,
     RemovedFact, RenewedFact, RotationFact,
@@ -363,6 +363,12 @@ facts! {
         /// What it says, and of which message.
         #[serde(flatten)]
         received: As2ReceivedReceipt,
+    }
+    /// A procedure of a host application was called.
+    "procedure.called" ProcedureCalled {
+        /// Which one, and how it ended.
+        #[serde(flatten)]
+        call: ProcedureFact,
     }
     /// A crash hid the answer: the file was found published at the next start.
     "file.recovered" FileRecovered {
@@ -712,8 +718,7 @@ facts! {
         /// Why, one sentence.
         error: String,
     }
-    /// A job failed for good, and those of its order stand still behind it, until somebody retries
-    /// or cancels it. Told once of each such failure, also where none waits yet.
+    /// A job failed for good, and those of its order stand still behind it; told once a failure.
     "order.stopped" OrderStopped {
         /// Which order, and why.
         #[serde(flatten)]
@@ -755,14 +760,9 @@ facts! {
     }
     /// Jobs of a rule were made again by hand, of earlier events; told of each part of a replay.
     "rule.replayed" RuleReplayed {
-        /// The rule, by name.
-        rule: Name,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
-        /// The replay, under which no job is made twice.
-        replay: ReplayId,
-        /// How many jobs were made.
-        jobs: u64,
+        /// Which rule, by whom, and how many.
+        #[serde(flatten)]
+        replayed: ReplayedFact,
     }
     /// The configuration was read as documents, with what protects its secrets.
     "config.exported" ConfigExported {

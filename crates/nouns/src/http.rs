@@ -51,12 +51,15 @@ pub enum HttpService {
     /// `/as2`: messages of partners of AS2. Listeners of `http` may serve it to the world, for
     /// messages are signed and encrypted by themselves.
     As2,
+    /// `/api/v1/models/MODEL/procedures`: procedures of host applications, for accounts that may
+    /// call them.
+    Host,
 }
 
 impl HttpService {
     fn all() -> Vec<HttpService> {
-        use HttpService::{Api, As2, Dav, Files, Hooks, Links};
-        vec![Api, Files, Dav, Links, Hooks, As2]
+        use HttpService::{Api, As2, Dav, Files, Hooks, Host, Links};
+        vec![Api, Files, Dav, Links, Hooks, As2, Host]
     }
 }
 
@@ -104,7 +107,8 @@ impl Default for HttpLimits {
 impl HttpOptions {
     pub(crate) fn check(&self) -> Result<(), FieldError> {
         if self.serve.is_empty() && self.redirect_to_https.is_none() {
-            let problem = "it would serve nothing: name one of api, files, dav, links, hooks, as2";
+            let problem =
+                "it would serve nothing: name one of api, files, dav, links, hooks, as2, host";
             return Err(FieldError::new("http.serve", problem));
         }
         if self.redirect_to_https == Some(0) {

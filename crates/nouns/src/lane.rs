@@ -153,6 +153,8 @@ impl StepSpec {
             StepSpec::Each(EachSpec { find: Some(find), .. }) => {
                 StepLane::In(Pool::Source, Some(find.endpoint.clone()))
             }
+            // The host is slow as partners are, and its pool says how many may call it.
+            StepSpec::Procedure(_) => StepLane::In(Pool::Source, None),
             // The file is on the node; whoever scans it can be as slow as any partner.
             StepSpec::Scan(it) => StepLane::In(Pool::Instance, Some(it.endpoint.clone())),
             StepSpec::If(_)

@@ -169,3 +169,10 @@ pub const OBJECT_BACKOFF_SECONDS: RangeInclusive<u32> = 0..=300;
 pub const RECORD_BYTES: u32 = 32_760;
 /// Longest text that parts of a file begin with.
 pub const SPLIT_HEADER_BYTES: usize = 256;
+
+/// Longest definition of a model, in bytes.
+pub const MODEL_DEFINITION_BYTES: usize = 1 << 20;
+/// Most accounts and groups that a model names as its callers.
+pub const MODEL_CALLERS: usize = 1_000;
+/// Most sessions that a model has values for.
+pub const MODEL_USERS: usize = 20_000;

@@ -31,6 +31,8 @@ pub enum Kind {
     Account,
     /// A virtual path given to an account.
     Mount,
+    /// A host application whose procedures are called.
+    Model,
     /// When, if, do, else.
     Rule,
     /// A place they reach us.
@@ -39,13 +41,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, ordered so that what is referred to comes before what refers to it.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Site,
         Kind::Policy,
         Kind::Key,
         Kind::Endpoint,
         Kind::Account,
         Kind::Mount,
+        Kind::Model,
         Kind::Rule,
         Kind::Listener,
     ];
@@ -59,6 +62,7 @@ impl Kind {
             Kind::Endpoint => "endpoint",
             Kind::Account => "account",
             Kind::Mount => "mount",
+            Kind::Model => "model",
             Kind::Rule => "rule",
             Kind::Listener => "listener",
         }

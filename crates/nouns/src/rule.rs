@@ -96,6 +96,10 @@ impl Noun for Rule {
                 let named = approve.by.iter().enumerate();
                 found.extend(named.map(|(at, it)| Reference::new(field(at), Kind::Account, it)));
             }
+            if let StepSpec::Procedure(procedure) = &place.step.spec {
+                let field = format!("{}.procedure.model", place.field);
+                found.push(Reference::new(field, Kind::Model, &procedure.model));
+            }
             for key in place.step.spec.keys() {
                 let field = format!("{}.{}", place.field, key.field);
                 found.push(Reference::new(field, Kind::Key, key.name));
@@ -416,6 +420,7 @@ impl StepSpec {
             StepSpec::Http(http) => http.check(),
             StepSpec::Mail(mail) => mail.check(),
             StepSpec::As2(as2) => as2.check(),
+            StepSpec::Procedure(procedure) => procedure.check(),
             StepSpec::Stop(StopSpec { ending: StopEnding::Failed, message })
                 if message.trim().is_empty() =>
             {

@@ -7,6 +7,7 @@ mod flow;
 mod held;
 mod keys;
 pub(crate) mod place;
+mod procedure;
 mod talk;
 mod text;
 
@@ -36,6 +37,7 @@ pub use flow::{
 };
 pub use held::{QuarantineSpec, ReleaseSpec};
 pub use keys::{KeyHalf, KeyUse};
+pub use procedure::{ProcedureFormat, ProcedureSpec};
 pub use talk::{
     HttpAnswer, HttpBody, HttpMethod, HttpSpec, MailAttachment, MailSpec, ScanSpec, WebhookSpec,
 };
@@ -335,6 +337,8 @@ steps! {
     "scan" => Scan(ScanSpec),
     /// Send the file to a partner of AS2.
     "as2" => As2(As2Spec),
+    /// Call a procedure of a host application.
+    "procedure" => Procedure(ProcedureSpec),
 }
 
 /// The endpoint that a step names.
@@ -393,6 +397,7 @@ impl StepSpec {
             | StepSpec::Decrypt(_)
             | StepSpec::Sign(_)
             | StepSpec::Transcode(_)
+            | StepSpec::Procedure(_)
             | StepSpec::Join(_) => true,
             StepSpec::Exec(exec) => exec.stdout == ExecStdout::File,
             StepSpec::Extract(extract) => extract.to.is_none(),

@@ -47,7 +47,8 @@ pub async fn open(
         | EndpointTarget::Webhook(_)
         | EndpointTarget::Mail(_)
         | EndpointTarget::Scanner(_)
-        | EndpointTarget::As2(_) => {
+        | EndpointTarget::As2(_)
+        | EndpointTarget::Tn3270(_) => {
             Err(StoreError::Unsupported("no files lie there, only steps of rules talk to it"))
         }
     }

@@ -18,6 +18,7 @@ mod nodes;
 mod nouns;
 mod openapi;
 mod paging;
+mod procedures;
 pub(crate) mod query;
 pub mod remote;
 mod remote_answer;

@@ -5,7 +5,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTIC
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use entrepot_nouns::Env;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::accept::Wanted;
 use crate::html::escape;
@@ -42,13 +42,16 @@ pub(crate) struct Problem {
     pub(crate) detail: String,
     /// Fields of the answer besides those that follow from the status.
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Members of the object besides those of every problem.
+    pub(crate) members: Option<Box<Map<String, Value>>>,
 }
 
 impl Problem {
     /// Of a status and a code, with a sentence.
     pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Problem {
         let detail = detail.into();
-        Problem { status, code: code.to_owned(), detail, headers: Vec::new() }
+        let (headers, members) = (Vec::new(), None);
+        Problem { status, code: code.to_owned(), detail, headers, members }
     }
 
     /// The address, or the method at it, does not exist.
@@ -74,9 +77,17 @@ impl Problem {
         self
     }
 
+    /// With one more member in the object.
+    #[must_use]
+    pub(crate) fn and(mut self, name: &str, value: Value) -> Problem {
+        let members = self.members.get_or_insert_default();
+        members.insert(name.to_owned(), value);
+        self
+    }
+
     /// The answer, which names its request: an object for programs, a page for people.
     pub(crate) fn answer(self, request: RequestId, wanted: Wanted, env: &Env) -> Response {
-        let Problem { status, code, detail, headers } = self;
+        let Problem { status, code, detail, headers, members } = self;
         if status.is_server_error() {
             tracing::warn!(code, %request, %status, "a request failed: {detail}");
         } else {
@@ -85,7 +96,7 @@ impl Problem {
         let title = pages::title(&code);
         let mut response = match wanted {
             Wanted::Json => {
-                let problem = json!({
+                let mut problem = json!({
                     "type": format!("/docs/errors/{code}"),
                     "title": title,
                     "status": status.as_u16(),
@@ -93,6 +104,9 @@ impl Problem {
                     "code": code,
                     "request": request.to_string(),
                 });
+                if let Value::Object(problem) = &mut problem {
+                    problem.extend(members.into_iter().flat_map(|members| *members));
+                }
                 let mut response = Response::new(Body::from(problem.to_string()));
                 *response.status_mut() = status;
                 response.headers_mut().insert(CONTENT_TYPE, PROBLEM_JSON);

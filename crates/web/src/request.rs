@@ -159,7 +159,10 @@ fn is_served(connection: &Connection, path: &str) -> bool {
     let is_below = |root: &str| {
         path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if is_below("/api") {
+    if is_below("/api/v1/models") && path.contains("/procedures") {
+        let config = &connection.config;
+        config.serves(HttpService::Host)
+    } else if is_below("/api") {
         connection.config.serves(HttpService::Api)
     } else if path == "/" || is_below("/files") || is_below("/uploads") {
         connection.config.serves(HttpService::Files)

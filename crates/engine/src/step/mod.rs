@@ -28,6 +28,7 @@ mod mkdir;
 mod openpgp;
 mod pack;
 mod parallel;
+pub(crate) mod procedure;
 mod rename;
 pub(crate) mod scan;
 pub(crate) mod source;
@@ -91,6 +92,7 @@ macro_rules! the_step {
             StepSpec::Scan(scan) => scan,
             StepSpec::Webhook(webhook) => webhook,
             StepSpec::As2(as2) => as2,
+            StepSpec::Procedure(procedure) => procedure,
             StepSpec::Gzip(gzip) => gzip,
             StepSpec::Zstd(zstd) => zstd,
             StepSpec::Zip(zip) => zip,

@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_auth::{As2Partner, Directory, Gate};
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, JobClaim, LaneWant, NodeIdentity};
+use entrepot_host::Applications;
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::endpoint::MemoryTarget;
@@ -411,7 +412,18 @@ impl World {
         let options = self.options.clone();
         let (spawner, incarnation) = (self.spawner.clone(), self.next.clone());
         let work = self.work.clone();
-        let parts = EngineParts { db, recorder, vfs, gate, spawner, incarnation, work, options };
+        let applications = Applications::new(recorder.clone());
+        let parts = EngineParts {
+            db,
+            recorder,
+            vfs,
+            gate,
+            spawner,
+            applications,
+            incarnation,
+            work,
+            options,
+        };
         self.engine = Some(Engine::start(parts));
     }
 
@@ -421,7 +433,17 @@ impl World {
         let (spawner, options) = (self.spawner.clone(), self.options.clone());
         let membership = Membership::new(self.next.clone());
         let work = self.work.clone();
-        let parts = CoreParts { db, recorder, file_access, spawner, membership, work, options };
+        let applications = Applications::new(recorder.clone());
+        let parts = CoreParts {
+            db,
+            recorder,
+            file_access,
+            spawner,
+            applications,
+            membership,
+            work,
+            options,
+        };
         self.engine = Some(Engine::start_in(parts));
     }
 

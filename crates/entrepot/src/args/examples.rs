@@ -319,6 +319,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot host call loans.yaml find_loans --in reader=NOVAK --secret password=pw",
         ],
     ),
+    ("host sample", &["entrepot host sample --listen 127.0.0.1:3270"]),
     ("host model", &["entrepot host model check loans.yaml"]),
     ("host model check", &["entrepot host model check loans.yaml --json"]),
     ("host model test", &["entrepot host model test loans.yaml"]),
@@ -392,6 +393,12 @@ const NOUNS: &[NounExample] = &[
         name: "archive",
         made: "target.directory.path=/srv/archive",
         changed: "note='on the second disk'",
+    },
+    NounExample {
+        kind: "model",
+        name: "loans",
+        made: "endpoint=mainframe --from-file definition=loans.yaml",
+        changed: "enabled=false",
     },
     NounExample {
         kind: "rule",
@@ -533,6 +540,7 @@ mod tests {
                 | Meant::Site(NounCommand::Create(it))
                 | Meant::Mount(NounCommand::Create(it))
                 | Meant::Endpoint(NounCommand::Create(it))
+                | Meant::Model(NounCommand::Create(it))
                 | Meant::Rule(super::super::RuleCommand::Noun(NounCommand::Create(it)))
                 | Meant::Key(super::super::KeyCommand::Noun(NounCommand::Create(it)))
                 | Meant::Listener(ListenerCommand::Noun(NounCommand::Create(it)))
@@ -543,9 +551,12 @@ mod tests {
         for NounExample { kind, name, made, changed } in NOUNS {
             let mut given = fields(&format!("entrepot {kind} create {name} {made} {changed}"));
             if !given.from_file.is_empty() {
-                let public = "public=ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBMq5LdC acme";
+                let of_file = match *kind {
+                    "model" => "definition=model: loans",
+                    _ => "public=ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBMq5LdC acme",
+                };
                 given.from_file.clear();
-                given.fields.push(public.to_owned());
+                given.fields.push(of_file.to_owned());
             }
             let mut noun = crate::nouns::assignments(&given).unwrap();
             noun.insert("name".to_owned(), (*name).into());

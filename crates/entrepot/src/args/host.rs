@@ -23,9 +23,22 @@ pub(crate) enum HostCommand {
     Record(HostRecordArgs),
     /// Call a procedure of a model, and print what it gives, as JSON.
     Call(HostCallArgs),
+    /// Stand for a host with a sample application, the loans of a library: `--model` prints its
+    /// model.
+    Sample(HostSampleArgs),
     /// Models of host applications: their screens, how to get about, what can be called.
     #[command(subcommand)]
     Model(HostModelCommand),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostSampleArgs {
+    /// Where terminals connect; port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// Print the model of the application, and listen nowhere.
+    #[arg(long)]
+    pub(crate) model: bool,
 }
 
 #[derive(Debug, Subcommand)]

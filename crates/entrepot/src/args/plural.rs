@@ -23,6 +23,9 @@ pub(crate) enum PluralCommand {
     /// As `endpoint list`.
     #[command(hide = true)]
     Endpoints,
+    /// As `model list`.
+    #[command(hide = true)]
+    Models,
     /// As `rule list`.
     #[command(hide = true)]
     Rules,

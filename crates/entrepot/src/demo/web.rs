@@ -9,7 +9,7 @@ use entrepot_nouns::{AnyNoun, Env, Fact};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use super::parts::{wait_for_events, write};
+use super::parts::{PATIENCE, wait_for_events, write};
 use crate::ask::ask;
 use crate::config::Config;
 use crate::facts::describe;
@@ -61,8 +61,7 @@ impl WebDemo {
         write(&file, &content)?;
         let since = env.now().minus(Duration::from_secs(1));
         let address = format!("{}/files{TARGET}", self.server);
-        let login = format!("user = \"demo:{}\"\n", self.password);
-        self.curl(&["-T", &file.display().to_string(), &address], &login).await?;
+        self.curl(&["-T", &file.display().to_string(), &address], &self.login()).await?;
         println!("6. curl uploaded {} over HTTPS to {TARGET}:", table::bytes(content.len() as u64));
         let numbered = uploaded(config, env, since).await?;
         let event = &numbered.event;
@@ -86,6 +85,29 @@ impl WebDemo {
         println!("   {link}");
         println!("   curl fetched it by the link, the same {} bytes", fetched.len());
         Ok(())
+    }
+
+    /// Posts a value as the account `demo`. An address that is there only in a moment is asked
+    /// again.
+    pub(super) async fn post(&self, path: &str, value: &Value) -> Result<Vec<u8>, Failure> {
+        let seconds = PATIENCE.as_secs().to_string();
+        let retry = ["--retry", &*seconds, "--retry-delay", "1", "--retry-all-errors"];
+        let json = value.to_string();
+        let sent = ["-H", "Content-Type: application/json", "-d", &*json];
+        let address = format!("{}{path}", self.server);
+        let words: Vec<&str> = retry.into_iter().chain(sent).chain([&*address]).collect();
+        self.curl(&words, &self.login()).await
+    }
+
+    /// Uploads a small file as the account `demo`.
+    pub(super) async fn put(&self, path: &str, content: &str) -> Result<(), Failure> {
+        let address = format!("{}/files{path}", self.server);
+        let sent = ["-X", "PUT", "-d", content, &*address];
+        self.curl(&sent, &self.login()).await.map(drop)
+    }
+
+    fn login(&self) -> String {
+        format!("user = \"demo:{}\"\n", self.password)
     }
 
     /// Runs curl; `settings` are lines of its configuration, so that no password is an argument.

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_host::model::Model;
-use entrepot_host::{Application, CallError, CodePage, Device, HostError, HostOptions};
+use entrepot_host::{
+    Application, CallError, CodePage, Device, HostError, HostOptions, SAMPLE_LOANS, SAMPLE_MODEL,
+    SampleLoan,
+};
 use entrepot_net::tls::ServerTrust;
 use serde_json::{Value, json};
 
 use library::LastPage;
 
-const MODEL: &str = include_str!("../models/loans.yaml");
+const MODEL: &str = SAMPLE_MODEL;
 
 fn options(address: &str) -> HostOptions {
     HostOptions {
@@ -42,8 +45,8 @@ async fn called(model: &str, last: LastPage, input: &[(&str, &str)]) -> Result<V
 }
 
 fn all_loans() -> Value {
-    let loans = (0..library::LOANS).map(|number| {
-        let (id, title, due, fine) = library::loan(number);
+    let loans = (0..SAMPLE_LOANS).map(|place| {
+        let SampleLoan { id, title, due, fine } = SampleLoan::at(place);
         let due = format!("2026-11-{}", &due[..2]);
         let fine = if fine.is_empty() { Value::Null } else { json!("1250.50") };
         json!({"id": id, "title": title, "due": due, "fine": fine})

@@ -15,3 +15,20 @@ pub struct DisabledFact {
     /// What its server answered, one sentence.
     pub reason: String,
 }
+
+/// A procedure of a host application was called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcedureFact {
+    /// The model of the application.
+    pub model: Name,
+    /// The procedure's name in it.
+    pub procedure: String,
+    /// How long it took, with the wait for a session.
+    pub milliseconds: u64,
+    /// Why it failed, by the error catalogue; unset: it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The model's word for it, where the application refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+}

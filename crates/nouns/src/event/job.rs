@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ids::ReplayId;
 use crate::name::Name;
 use crate::time::Timestamp;
 
@@ -28,4 +29,17 @@ pub struct RetryingFact {
     pub error: String,
     /// When the next attempt may begin.
     pub due_at: Timestamp,
+}
+
+/// Jobs of a rule that were made again by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayedFact {
+    /// The rule, by name.
+    pub rule: Name,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+    /// The replay, under which no job is made twice.
+    pub replay: ReplayId,
+    /// How many jobs were made.
+    pub jobs: u64,
 }

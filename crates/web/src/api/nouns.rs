@@ -24,6 +24,7 @@ pub(crate) fn plural(kind: Kind) -> &'static str {
         Kind::Endpoint => "endpoints",
         Kind::Account => "accounts",
         Kind::Mount => "mounts",
+        Kind::Model => "models",
         Kind::Rule => "rules",
         Kind::Listener => "listeners",
     }

@@ -552,7 +552,7 @@ mod tests {
     use super::*;
 
     /// Operations that are no request of the administration, or that none needs.
-    const OF_THE_API_ALONE: [&str; 8] = [
+    const OF_THE_API_ALONE: [&str; 12] = [
         "follow_sessions",
         "follow_transfers",
         "follow_throughput",
@@ -562,6 +562,10 @@ mod tests {
         "follow_events",
         "get_journal_head",
         "get_metrics",
+        "list_procedures",
+        "describe_procedures",
+        "call_procedure",
+        "get_pool",
     ];
 
     /// The words of all requests, as serde knows them.
@@ -595,6 +599,7 @@ mod tests {
                 json!({"noun": {"listener": {
                     "name": "n", "protocol": "sftp", "address": "127.0.0.1:0",
                 }}}),
+                json!({"noun": {"model": {"name": "n", "endpoint": "n", "definition": "d"}}}),
                 json!({"noun": {"rule": {
                     "name": "n", "when": {"event": "file.uploaded"}, "do": [],
                 }}}),

@@ -15,7 +15,7 @@ use super::nouns::plural;
 use super::schemas::{Schema, schema};
 use super::{
     certificates, configuration, events, explanations, jobs, links, live_stream, nodes, nouns,
-    rules, sessions, stream, this_node, tokens, transfers,
+    procedures, rules, sessions, stream, this_node, tokens, transfers,
 };
 use crate::problem::Problem;
 
@@ -190,11 +190,13 @@ pub(crate) fn all() -> Vec<Route> {
         Kind::Endpoint,
         Kind::Mount,
         Kind::Policy,
+        Kind::Model,
         Kind::Rule,
     ];
     let mut routes: Vec<Route> = kinds.into_iter().flat_map(of_kind).collect();
     routes.extend(of_configuration());
     routes.extend(of_certificates());
+    routes.extend(of_procedures());
     routes.extend(of_links());
     routes.extend(of_sessions());
     routes.extend(of_transfers_and_events());
@@ -312,6 +314,28 @@ fn of_links() -> Vec<Route> {
             .about(TAG, "delete_link", "Deletes one with its addresses.")
             .done()
             .for_accounts(),
+    ]
+}
+
+fn of_procedures() -> Vec<Route> {
+    const TAG: &str = "procedures";
+    vec![
+        Route::new(Method::GET, "/models/{name}/procedures", procedures::list)
+            .about(TAG, "list_procedures", "The procedures of a model that the account may call.")
+            .gives(Schema::Object)
+            .for_accounts(),
+        Route::new(Method::GET, "/models/{name}/procedures/openapi.json", procedures::openapi)
+            .about(TAG, "describe_procedures", "The same as a description by OpenAPI.")
+            .gives(Schema::Object)
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/procedures/{procedure}", procedures::run)
+            .about(TAG, "call_procedure", "Calls one; the body has its parameters.")
+            .body(Schema::Object)
+            .gives(Schema::Object)
+            .for_accounts(),
+        Route::new(Method::GET, "/models/{name}/pool", procedures::pool)
+            .about(TAG, "get_pool", "The sessions of a model on this node, by state.")
+            .gives(Schema::Object),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Schemas of what is sent, from the definitions of its types: a field that is added to a noun
 //! stands in the description of the interface at once.
 
-use entrepot_nouns::{Account, Endpoint, Key, Kind, Listener, Mount, Policy, Rule, Site};
+use entrepot_nouns::{Account, Endpoint, Key, Kind, Listener, Model, Mount, Policy, Rule, Site};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -83,6 +83,7 @@ impl Schemas {
             Kind::Endpoint => self.of::<Endpoint>(),
             Kind::Account => self.of::<Account>(),
             Kind::Mount => self.of::<Mount>(),
+            Kind::Model => self.of::<Model>(),
             Kind::Rule => self.of::<Rule>(),
             Kind::Listener => self.of::<Listener>(),
         }
@@ -144,6 +145,7 @@ pub(crate) fn definition_name(kind: Kind) -> &'static str {
         Kind::Endpoint => "Endpoint",
         Kind::Account => "Account",
         Kind::Mount => "Mount",
+        Kind::Model => "Model",
         Kind::Rule => "Rule",
         Kind::Listener => "Listener",
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use entrepot_admin::Admin;
+use entrepot_host::Applications;
 use entrepot_nouns::{SiteId, TransferId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub(crate) struct Api {
     pub(crate) node: Arc<dyn ApiNode>,
     pub(crate) feeds: Arc<Feeds>,
     pub(crate) live: Arc<LiveFeeds>,
+    /// Unset: procedures of host applications cannot be called here.
+    pub(crate) applications: Option<Applications>,
 }
 
 /// The API of a node, the same on all of its listeners. Cheap to clone.
@@ -49,6 +52,13 @@ impl WebApi {
     pub fn new(admin: Arc<Admin>, node: Arc<dyn ApiNode>, live: LiveSource) -> WebApi {
         let feeds = Arc::new(Feeds::new(admin.clone(), node.projected()));
         let live = Arc::new(LiveFeeds::new(admin.clone(), live, feeds.end()));
-        WebApi(Api { admin, node, feeds, live })
+        WebApi(Api { admin, node, feeds, live, applications: None })
+    }
+
+    /// With the host applications of the node.
+    #[must_use]
+    pub fn with_applications(mut self, applications: Applications) -> WebApi {
+        self.0.applications = Some(applications);
+        self
     }
 }

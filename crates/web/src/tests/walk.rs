@@ -27,6 +27,7 @@ fn steps(node: &Node) -> Vec<Step> {
     let mut steps = Vec::new();
     for served in router::table(&node.api()) {
         let path = served.path.replace("{*path}", "walk").replace("{name}", "nothing");
+        let path = path.replace("{procedure}", "nothing");
         let path = path.replace("{id}", id).replace("{code}", "EP1000").replace("{number}", "0");
         let path = path.replace("{secret}", "no-such-link").replace("{token}", "no-such-token");
         assert!(!path.contains('{'), "the walk has no word for {path}");
