@@ -52,6 +52,11 @@ pub fn is_message_id(text: &str) -> bool {
     visible && !inside.is_empty() && length <= limits::MESSAGE_ID_CHARACTERS
 }
 
+/// A Message-ID without its angle brackets: who repeats one may have left them out.
+pub fn bare_message_id(text: &str) -> &str {
+    text.trim().trim_start_matches('<').trim_end_matches('>')
+}
+
 /// What is asked of the receipt (`Disposition-Notification-Options`, RFC 4130 §7.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiptOptions {

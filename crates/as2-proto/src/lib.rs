@@ -40,7 +40,8 @@ pub use entrepot_crypto::{ContentCipher, DigestAlgorithm, KeyTransport};
 pub use envelope::Envelope;
 pub use fuzzing::fuzz;
 pub use headers::{
-    As2Headers, As2Name, HeaderError, ReceiptOptions, ReceiptRequest, is_message_id,
+    As2Headers, As2Name, HeaderError, ReceiptOptions, ReceiptRequest, bare_message_id,
+    is_message_id,
 };
 pub use mdn::{
     Document, ReadReceipt, Receipt, ReceiptError, is_receipt, may_be_receipt, read_receipt, signed,

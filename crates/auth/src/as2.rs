@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use entrepot_crypto::x509::pem_blocks;
-use entrepot_crypto::{Certificate, DigestAlgorithm, MasterKey, PrivateKey, SealingContext};
+use entrepot_crypto::{
+    Certificate, ContentCipher, DigestAlgorithm, MasterKey, PrivateKey, SealingContext,
+};
 use entrepot_db::Db;
 use entrepot_net::http::host_of;
-use entrepot_nouns::endpoint::{As2Digest, As2Target, EndpointTarget};
+use entrepot_nouns::endpoint::{As2Cipher, As2Digest, As2Target, EndpointTarget};
 use entrepot_nouns::{Endpoint, Key, KeyType, Name, SiteId, Timestamp};
 use uuid::Uuid;
 
@@ -178,6 +180,18 @@ pub fn digest(digest: As2Digest) -> DigestAlgorithm {
         As2Digest::Sha256 => DigestAlgorithm::Sha256,
         As2Digest::Sha384 => DigestAlgorithm::Sha384,
         As2Digest::Sha512 => DigestAlgorithm::Sha512,
+    }
+}
+
+/// A cipher of a document, as it is computed; `None`: nothing is encrypted.
+pub fn cipher(cipher: As2Cipher) -> Option<ContentCipher> {
+    match cipher {
+        As2Cipher::Aes128Cbc => Some(ContentCipher::Aes128Cbc),
+        As2Cipher::Aes256Cbc => Some(ContentCipher::Aes256Cbc),
+        As2Cipher::Aes128Gcm => Some(ContentCipher::Aes128Gcm),
+        As2Cipher::Aes256Gcm => Some(ContentCipher::Aes256Gcm),
+        As2Cipher::TripleDesCbc => Some(ContentCipher::TripleDesCbc),
+        As2Cipher::None => None,
     }
 }
 

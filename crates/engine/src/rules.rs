@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use entrepot_as2_proto::bare_message_id;
 use entrepot_crypto::document_version;
 use entrepot_db::{Arrival, Db, DbError, RuleDocument};
 use entrepot_journal::Scope;
@@ -420,8 +421,7 @@ pub(crate) const RECEIPT_RECEIVED: &str = "as2-receipt.received";
 
 /// What such a receipt counts as for the step that waits for it.
 pub(crate) fn receipt_for(message_id: &str) -> String {
-    let bare = message_id.trim().trim_start_matches('<').trim_end_matches('>');
-    format!("{RECEIPT_RECEIVED} {bare}")
+    format!("{RECEIPT_RECEIVED} {}", bare_message_id(message_id))
 }
 
 /// What an event counts as. A file under its client's temporary name starts nothing; its rename

@@ -35,7 +35,7 @@ impl Gate {
     }
 
     /// The job that has sent a partner a message with this id, for which a receipt comes by itself;
-    /// `None`: none has.
+    /// `None`: none has. The id is without its angle brackets.
     ///
     /// # Errors
     /// The database is away.
@@ -45,7 +45,6 @@ impl Gate {
         partner: &As2Partner,
         message_id: &str,
     ) -> Result<Option<JobId>> {
-        let message_id = message_id.trim_start_matches('<').trim_end_matches('>');
         let message = As2SentMessage { site, partner: &partner.endpoint, message_id };
         Ok(self.0.directory.db().sender_of_as2(&message).await?)
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use entrepot_as2_proto::{MicalgStyle, SendRandom, SentMic};
-use entrepot_auth::As2Partner;
+use entrepot_auth::{As2Partner, as2};
 use entrepot_crypto::cipher::ContentSecrets;
 use entrepot_net::http::{HttpError, Response, streamed};
 use entrepot_nouns::endpoint::{As2Compression, As2ReceiptKind, As2Send};
@@ -273,7 +273,7 @@ impl Sending {
             content_type: self.draft.content_type.clone(),
             mic: delivered.verified.then_some(delivered.mic),
             signed_by: signed_by.map(|certificate| hex(&certificate.fingerprint())),
-            cipher: draft::cipher(send.cipher).map(|cipher| cipher.name().to_owned()),
+            cipher: as2::cipher(send.cipher).map(|cipher| cipher.name().to_owned()),
             compressed: send.compression != As2Compression::None,
             receipt: delivered.receipt.map(Box::new),
         };

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use entrepot_as2_proto::{Compression, ContentCipher, Envelope, KeyTransport, MicalgStyle};
+use entrepot_as2_proto::{Compression, Envelope, KeyTransport, MicalgStyle};
 use entrepot_auth::as2;
 use entrepot_loadgen::as2::{
     As2Bench, As2BenchError, Iteration, Making, MessageRecipe, MessageSource, ReceiptWish,
     SavedMessage, Soak, SoakReport, Window,
 };
 use entrepot_loadgen::https::{Login, Target};
-use entrepot_nouns::endpoint::{As2Cipher, As2Compression, As2ReceiptKind};
+use entrepot_nouns::endpoint::{As2Compression, As2ReceiptKind};
 use entrepot_nouns::{Env, Secret};
 
 use super::as2_loopback::Loopback;
@@ -164,7 +164,7 @@ fn source(args: &BenchAs2Args, parties: &Parties, env: &Env) -> Result<MessageSo
         };
         return Ok(MessageSource::Saved(saved.map_err(usage)?));
     }
-    let envelope = match (cipher(args.cipher), parties.partner.first()) {
+    let envelope = match (as2::cipher(args.cipher), parties.partner.first()) {
         (None, _) => None,
         (Some(_), None) => {
             let why = "give --partner-certificate to encrypt for, or --cipher none";
@@ -198,15 +198,4 @@ fn source(args: &BenchAs2Args, parties: &Parties, env: &Env) -> Result<MessageSo
         making: if args.each { Making::Each } else { Making::Once },
     };
     Ok(MessageSource::Built(Arc::new(recipe)))
-}
-
-fn cipher(cipher: As2Cipher) -> Option<ContentCipher> {
-    match cipher {
-        As2Cipher::Aes128Cbc => Some(ContentCipher::Aes128Cbc),
-        As2Cipher::Aes256Cbc => Some(ContentCipher::Aes256Cbc),
-        As2Cipher::Aes128Gcm => Some(ContentCipher::Aes128Gcm),
-        As2Cipher::Aes256Gcm => Some(ContentCipher::Aes256Gcm),
-        As2Cipher::TripleDesCbc => Some(ContentCipher::TripleDesCbc),
-        As2Cipher::None => None,
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use entrepot_as2_proto::{
-    As2Headers, Field, Headers, Mic, Outcome, ReceiptError, SentMic, read_receipt,
+    As2Headers, Field, Headers, Mic, Outcome, ReceiptError, SentMic, bare_message_id, read_receipt,
 };
 use entrepot_crypto::Certificate;
 use hyper::header::HeaderMap;
@@ -83,8 +83,8 @@ impl Expected {
         if self.wish == ReceiptWish::Signed && receipt.signature.is_none() {
             return Err(ReceiptFault::Unsigned);
         }
-        let about = receipt.original_message_id.as_deref().map(bare);
-        if about != Some(bare(message_id)) {
+        let about = receipt.original_message_id.as_deref().map(bare_message_id);
+        if about != Some(bare_message_id(message_id)) {
             return Err(ReceiptFault::Foreign);
         }
         match &receipt.outcome {
@@ -103,10 +103,6 @@ impl Expected {
         };
         if matches { Ok(Checked::Receipt) } else { Err(ReceiptFault::OtherMic) }
     }
-}
-
-fn bare(id: &str) -> &str {
-    id.trim().trim_start_matches('<').trim_end_matches('>')
 }
 
 fn fields(map: &HeaderMap) -> Headers {

@@ -11,7 +11,8 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{
-    As2Headers, Headers, MicalgStyle, ReadReceipt, ReceiptError, is_message_id, read_receipt,
+    As2Headers, Headers, MicalgStyle, ReadReceipt, ReceiptError, bare_message_id, is_message_id,
+    read_receipt,
 };
 use entrepot_auth::As2Partner;
 use entrepot_nouns::endpoint::As2ReceiptKind;
@@ -49,7 +50,7 @@ impl IncomingReceipt {
         let Some(id) = read.original_message_id.clone().filter(|id| is_message_id(id)) else {
             return self.refuse(None, "it names no message").await;
         };
-        let job = shared.gate().sender_of_as2(site, &self.partner, &id).await?;
+        let job = shared.gate().sender_of_as2(site, &self.partner, bare_message_id(&id)).await?;
         if read.signature.is_none() {
             if job.is_none() {
                 let why = "it is not signed, and names no message that was sent";

@@ -8,7 +8,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use entrepot_as2_proto::{Field, Headers, SentMic};
+use entrepot_as2_proto::{Field, Headers, SentMic, bare_message_id};
 use entrepot_db::{As2SentMessage, CameKind, EventFilter, EventRest, EventWait, RestsFor, WaitKey};
 use entrepot_nouns::event::As2ReceivedReceipt;
 use entrepot_nouns::{Digests, EventId, Fact};
@@ -17,7 +17,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::feed::Fed;
-use super::receipt::{Answered, bare};
+use super::receipt::Answered;
 use super::{Delivered, Left, Sending};
 use crate::rules;
 use crate::run::Run;
@@ -94,7 +94,7 @@ impl Sending {
 
     async fn exchange_apart(&self, run: &mut Run<'_>) -> Result<Exchanged, StepError> {
         let (db, job) = (&run.shared.db, run.job.id);
-        let (partner, message_id) = (&self.partner.endpoint, bare(&self.message_id));
+        let (partner, message_id) = (&self.partner.endpoint, bare_message_id(&self.message_id));
         let message = As2SentMessage { site: run.job.site, partner, message_id };
         run.hold.insist(|| db.as2_sent(&message, job, self.started_at)).await?;
         let answered = self.exchange(run).await?;
@@ -130,7 +130,7 @@ impl Sending {
             let page = run.hold.insist(|| db.event_page(site, &filter)).await?;
             for row in page.rows {
                 let Fact::As2ReceiptReceived { received } = row.event.fact else { continue };
-                if bare(&received.message_id) != bare(&self.message_id) {
+                if bare_message_id(&received.message_id) != bare_message_id(&self.message_id) {
                     continue;
                 }
                 match self.confirm(run, answer(received, awaited)).await {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{
-    Compression, ContentCipher, DigestAlgorithm, Envelope, KeyTransport, MicalgStyle,
-    Parameterized, RsaPadding, SendPlan, Signer, Signing,
+    Compression, DigestAlgorithm, Envelope, KeyTransport, MicalgStyle, Parameterized, RsaPadding,
+    SendPlan, Signer, Signing,
 };
 use entrepot_auth::{As2OwnKey, As2Partner, as2};
 use entrepot_crypto::Certificate;
@@ -160,7 +160,7 @@ impl PartnerKeys {
             },
             style: style(send.micalg),
         });
-        let envelope = cipher(send.cipher).zip(self.certificates.first());
+        let envelope = as2::cipher(send.cipher).zip(self.certificates.first());
         let envelope = envelope.map(|(cipher, recipient)| Envelope {
             recipient: Arc::clone(recipient),
             cipher,
@@ -186,17 +186,6 @@ pub(super) fn style(style: As2Micalg) -> MicalgStyle {
     match style {
         As2Micalg::Dashed => MicalgStyle::Dashed,
         As2Micalg::Plain => MicalgStyle::Plain,
-    }
-}
-
-pub(super) fn cipher(cipher: As2Cipher) -> Option<ContentCipher> {
-    match cipher {
-        As2Cipher::Aes128Cbc => Some(ContentCipher::Aes128Cbc),
-        As2Cipher::Aes256Cbc => Some(ContentCipher::Aes256Cbc),
-        As2Cipher::Aes128Gcm => Some(ContentCipher::Aes128Gcm),
-        As2Cipher::Aes256Gcm => Some(ContentCipher::Aes256Gcm),
-        As2Cipher::TripleDesCbc => Some(ContentCipher::TripleDesCbc),
-        As2Cipher::None => None,
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{
-    Field, Headers, Outcome, ReadReceipt, ReceiptError, SentMic, is_receipt, read_receipt,
+    Field, Headers, Outcome, ReadReceipt, ReceiptError, SentMic, bare_message_id, is_receipt,
+    read_receipt,
 };
 use entrepot_crypto::Certificate;
 use entrepot_net::http::HeaderMap;
@@ -111,9 +112,11 @@ impl SentMessage<'_> {
 
     /// Whether the receipt says that the partner has the message.
     fn outcome(&self, read: &ReadReceipt) -> Result<(), StepError> {
-        let about = read.original_message_id.as_deref().map(bare);
+        let about = read.original_message_id.as_deref().map(bare_message_id);
         let negative = !read.outcome.is_success();
-        if about.is_some_and(|id| id != bare(self.message_id)) || about.is_none() && !negative {
+        if about.is_some_and(|id| id != bare_message_id(self.message_id))
+            || about.is_none() && !negative
+        {
             return Err(self.unusable("the receipt is for another message"));
         }
         if is_duplicate(&read.outcome) {
@@ -195,11 +198,6 @@ fn is_duplicate(outcome: &Outcome) -> bool {
         }
         Outcome::Processed => false,
     }
-}
-
-/// A Message-ID without its angle brackets.
-pub(super) fn bare(id: &str) -> &str {
-    id.trim().trim_start_matches('<').trim_end_matches('>')
 }
 
 /// The part of a disposition behind how it was made, in one line.
