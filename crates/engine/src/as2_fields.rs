@@ -1,10 +1,7 @@
 //! Fields of the requests that carry messages and receipts (RFC 4130 §6).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::As2Name;
-use entrepot_net::http::HeaderValue;
-use entrepot_nouns::{Secret, Timestamp};
+use entrepot_nouns::Timestamp;
 
 /// The version that is spoken: that of compression (RFC 5402) and of `EDIINT-Features`.
 pub(crate) const VERSION: &str = "1.2";
@@ -19,12 +16,4 @@ pub(crate) fn date(at: Timestamp) -> String {
     let at = jiff::Timestamp::from_second(at.seconds()).unwrap_or_default();
     let text = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&at);
     text.unwrap_or_default()
-}
-
-/// What proves to a server who asks (Basic authentication, RFC 7617); `None`: it fits in no field.
-pub(crate) fn login(user: &str, secret: &Secret) -> Option<HeaderValue> {
-    let both = [user.as_bytes(), b":", secret.expose()].concat();
-    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(both))).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }

@@ -249,7 +249,7 @@ async fn request(
         let stored = stored.ok_or_else(|| never("its endpoint is gone"))?;
         let secret = parts.partners.secret(&stored).await;
         let secret = secret.map_err(Unsent::Later)?;
-        let login = secret.and_then(|secret| fields::login(user, &secret));
+        let login = secret.and_then(|secret| web_client::basic(user, secret.expose()));
         request.headers.extend(login.map(|value| (header::AUTHORIZATION, value)));
     }
     Ok(request)

@@ -5,11 +5,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use entrepot_net::dial::DialPolicy;
-use entrepot_net::http::{Client, HeaderValue, Method, Request, Response, header};
+use entrepot_net::http::{Client, HeaderValue, Method, Request, Response, StatusCode, header};
 use entrepot_nouns::endpoint::{OauthClient, OauthProof};
 use entrepot_nouns::{Name, Secret};
 use parking_lot::Mutex;
@@ -20,6 +18,7 @@ use crate::http_request::percent;
 use crate::limits::{
     TOKEN_ANSWER_BYTES, TOKEN_MARGIN, TOKEN_TIME, TOKEN_TIME_MOST, TOKEN_WAIT, TOKENS,
 };
+use crate::web_client;
 
 /// The tokens of a node.
 #[derive(Default)]
@@ -101,13 +100,11 @@ impl Tokens {
             let text = not_given(error.to_string());
             if error.is_temporary() { TokenError::Later(text) } else { TokenError::Never(text) }
         })?;
-        let status = response.status.as_u16();
-        if status != 200 {
+        let status = response.status;
+        if status != StatusCode::OK {
             let text = not_given(refusal(response).await);
-            return Err(match status {
-                408 | 425 | 429 | 500..=599 => TokenError::Later(text),
-                _ => TokenError::Never(text),
-            });
+            let later = web_client::may_pass(status);
+            return Err(if later { TokenError::Later(text) } else { TokenError::Never(text) });
         }
         let body = response.body.read_all(TOKEN_ANSWER_BYTES).await;
         let body = body.map_err(|error| {
@@ -165,12 +162,10 @@ fn request(asking: &Asking<'_>) -> Result<Request, TokenError> {
     request.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     if oauth.proof == OauthProof::Basic {
         // Both are encoded as in a form before they are put together (§2.3.1).
-        let both = format!("{}:{}", percent(&oauth.client), percent(secret));
-        let value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(both)));
-        let mut value = value.map_err(|error| {
-            TokenError::Never(format!("the login of endpoint '{endpoint}': {error}"))
-        })?;
-        value.set_sensitive(true);
+        let value = web_client::basic(&percent(&oauth.client), percent(secret).as_bytes());
+        let unfit =
+            || TokenError::Never(format!("the login of endpoint '{endpoint}' fits in no header"));
+        let value = value.ok_or_else(unfit)?;
         request.headers.insert(header::AUTHORIZATION, value);
     }
     let media_type = HeaderValue::from_static("application/x-www-form-urlencoded");

@@ -1,7 +1,11 @@
-//! How requests are sent to servers of others, and what is quoted of what they say.
+//! How requests are sent to servers of others, what proves to them who asks, and what is made of
+//! what they say.
 
-use entrepot_net::http::{Client, HeaderValue, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use entrepot_net::http::{Client, HeaderValue, Response, StatusCode};
 use entrepot_net::tls::ServerTrust;
+use entrepot_nouns::Secret;
 
 use crate::limits::{HTTP_QUOTED_BYTES, HTTP_QUOTED_CHARACTERS};
 
@@ -16,6 +20,30 @@ pub(crate) fn client(system: &Client, authorities: Option<&str>) -> Client {
 /// How the program names itself to servers.
 pub(crate) fn user_agent() -> HeaderValue {
     HeaderValue::from_static(concat!("Entrepot/", env!("CARGO_PKG_VERSION")))
+}
+
+/// The value of `Authorization` for a user and a password (Basic authentication, RFC 7617); `None`:
+/// they fit in no field.
+pub(crate) fn basic(user: &str, secret: &[u8]) -> Option<HeaderValue> {
+    let both = [user.as_bytes(), b":", secret].concat();
+    sensitive(format!("Basic {}", STANDARD.encode(both)).as_bytes())
+}
+
+/// The same for a token (RFC 6750 §2.1).
+pub(crate) fn bearer(token: &Secret) -> Option<HeaderValue> {
+    sensitive(&[b"Bearer ", token.expose()].concat())
+}
+
+/// A value that no log shows.
+pub(crate) fn sensitive(value: &[u8]) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_bytes(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Whether a server that answers so may answer otherwise later.
+pub(crate) fn may_pass(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
 }
 
 /// Status and first words of an answer, in one line.

@@ -7,8 +7,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{
@@ -116,7 +114,8 @@ async fn proof(
             (asked.map_err(no_token)?, None)
         }
     };
-    Ok(Proof { field: Some(bearer(&token).ok_or_else(unfit)?), held })
+    let value = web_client::bearer(&token).ok_or_else(unfit)?;
+    Ok(Proof { field: Some((header::AUTHORIZATION, value)), held })
 }
 
 /// Sends the file; its last block leaves when the file is known to be the one of the event.
@@ -232,26 +231,17 @@ fn no_token(error: TokenError) -> StepError {
     }
 }
 
-fn bearer(token: &Secret) -> Option<(HeaderName, HeaderValue)> {
-    let mut value = HeaderValue::from_bytes(&[b"Bearer ", token.expose()].concat()).ok()?;
-    value.set_sensitive(true);
-    Some((header::AUTHORIZATION, value))
-}
-
 /// The field that proves who asks.
 fn credentials(target: &WebTarget, secret: &Secret) -> Option<(HeaderName, HeaderValue)> {
-    let (token, secret) = (secret, secret.expose());
-    let (name, value) = match (&target.header, &target.user) {
-        (Some(name), _) => (HeaderName::try_from(name).ok()?, secret.to_vec()),
-        (None, Some(user)) => {
-            let both = [user.as_bytes(), b":", secret].concat();
-            (header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(both)).into_bytes())
+    match (&target.header, &target.user) {
+        (Some(name), _) => {
+            Some((HeaderName::try_from(name).ok()?, web_client::sensitive(secret.expose())?))
         }
-        (None, None) => return bearer(token),
-    };
-    let mut value = HeaderValue::from_bytes(&value).ok()?;
-    value.set_sensitive(true);
-    Some((name, value))
+        (None, Some(user)) => {
+            Some((header::AUTHORIZATION, web_client::basic(user, secret.expose())?))
+        }
+        (None, None) => Some((header::AUTHORIZATION, web_client::bearer(secret)?)),
+    }
 }
 
 /// Writes the file into a request, but the last block only if the file is the one expected.
@@ -292,9 +282,10 @@ pub(super) fn not_sent(endpoint: &Name, error: &HttpError) -> StepError {
 pub(super) async fn refusal(endpoint: &Name, response: Response) -> StepError {
     let status = response.status;
     let text = format!("endpoint '{endpoint}' answered {}", web_client::said(response).await);
-    match status.as_u16() {
-        408 | 425 | 429 | 500..=599 => StepError::transient("EP0892", text),
-        _ => StepError::permanent("EP0891", text),
+    if web_client::may_pass(status) {
+        StepError::transient("EP0892", text)
+    } else {
+        StepError::permanent("EP0891", text)
     }
 }
 

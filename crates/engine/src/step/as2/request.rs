@@ -59,7 +59,7 @@ impl Sending {
         }
         request.headers.insert(header::USER_AGENT, web_client::user_agent());
         if let Some((user, secret)) = target.user.as_ref().zip(self.secret.as_ref()) {
-            let value = fields::login(user, secret);
+            let value = web_client::basic(user, secret.expose());
             let value = value.ok_or_else(|| cannot("its password fits in no header"))?;
             request.headers.insert(header::AUTHORIZATION, value);
         }
