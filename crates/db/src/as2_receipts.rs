@@ -36,24 +36,15 @@ macro_rules! claim {
     };
 }
 
-/// Of a message that was held and is then released there are two events: the one counts by which
-/// the message is known. It is queued once.
-macro_rules! counts {
-    ($row:literal) => {
-        concat!(
-            " WHERE EXISTS (SELECT 1 FROM as2_messages AS known WHERE known.event_id = ",
-            $row,
-            ") OR NOT EXISTS (SELECT 1 FROM as2_messages AS known WHERE known.site = "
-        )
-    };
-}
-
 statements! {
+    /// Of a message that was held and is then released there are two events: the one counts by
+    /// which the message is known. What is refused is not received, whatever came under its id
+    /// before.
     QUEUE_SQLITE = sql!(
         columns!("INSERT INTO as2_receipts (", ", attempts, due_at) "),
-        "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $10",
-        counts!("$11"),
-        "$2 AND known.sender = $5 AND known.receiver = $4 AND known.message_id = $6) ",
+        "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $10 WHERE $11 = 1 OR NOT EXISTS ",
+        "(SELECT 1 FROM as2_messages AS known WHERE known.site = $2 AND known.sender = $5 ",
+        "AND known.receiver = $4 AND known.message_id = $6 AND known.event_id <> $12) ",
         "ON CONFLICT (receipt) DO NOTHING",
     );
     QUEUE_AGAIN = sql!(
@@ -86,14 +77,16 @@ pub(crate) const QUEUE_POSTGRES: Sql = sql!(
     "SELECT told.receipt, told.site, told.partner, told.sender, told.receiver, told.message_id, ",
     "told.url, told.content_type, told.body, told.since, 0, told.since ",
     "FROM UNNEST($1::TEXT[], $2::UUID[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::TEXT[], ",
-    "$7::TEXT[], $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::UUID[]) AS told (receipt, site, ",
-    "partner, sender, receiver, message_id, url, content_type, body, since, event)",
-    counts!("told.event"),
-    "told.site AND known.sender = told.receiver AND known.receiver = told.sender ",
-    "AND known.message_id = told.message_id) ON CONFLICT (receipt) DO NOTHING",
+    "$7::TEXT[], $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::UUID[]) AS told ",
+    "(receipt, site, partner, sender, receiver, message_id, url, content_type, body, since, ",
+    "refused, event) WHERE told.refused = 1 OR NOT EXISTS ",
+    "(SELECT 1 FROM as2_messages AS known WHERE known.site = told.site ",
+    "AND known.sender = told.receiver AND known.receiver = told.sender ",
+    "AND known.message_id = told.message_id AND known.event_id <> told.event) ",
+    "ON CONFLICT (receipt) DO NOTHING",
 );
 /// Receipts of events, behind [`crate::as2_messages::RECEIVED`] in the same transaction.
-pub(crate) const QUEUE: Batch = Batch { sqlite: QUEUE_SQLITE, postgres: QUEUE_POSTGRES, width: 11 };
+pub(crate) const QUEUE: Batch = Batch { sqlite: QUEUE_SQLITE, postgres: QUEUE_POSTGRES, width: 12 };
 
 /// A receipt that goes to an address of the partner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,8 +196,9 @@ pub(crate) fn queued(events: &[(u64, Event)]) -> Vec<Value> {
     let mut values = Vec::new();
     for (_, event) in events {
         if let Some(receipt) = As2QueuedReceipt::of(event) {
+            let refused = i64::from(matches!(event.fact, Fact::As2Refused { .. }));
             values.extend(receipt.values());
-            values.push(event.id.0.into());
+            values.extend([refused.into(), event.id.0.into()]);
         }
     }
     values

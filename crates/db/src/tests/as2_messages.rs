@@ -122,7 +122,8 @@ async fn a_receipt_that_goes_elsewhere_is_sent_by_one_until_it_is_done(db: Db) {
         partner: Some(name("globex")),
         from: "GLOBEX".to_owned(),
         to: "ACME".to_owned(),
-        message_id: Some("<c>".to_owned()),
+        // A whole message came under this id, this one was changed on its way.
+        message_id: Some("<b>".to_owned()),
         disposition: "processed/error: decryption-failed".to_owned(),
         address: "192.0.2.1".to_owned(),
         receipt: there("<c>").receipt,
@@ -139,7 +140,7 @@ async fn a_receipt_that_goes_elsewhere_is_sent_by_one_until_it_is_done(db: Db) {
     let taken = db.claim_as2_receipts(now, now.plus(second), 10).await.unwrap();
     let mut ids: Vec<&str> = taken.iter().map(|it| it.message_id.as_str()).collect();
     ids.sort_unstable();
-    assert_eq!(ids, ["<a>", "<b>", "<c>"]);
+    assert_eq!(ids, ["<a>", "<b>", "<b>"]);
     let first = taken.iter().find(|it| it.message_id == "<a>").unwrap();
     let wanted = As2QueuedReceipt {
         attempts: 1,
