@@ -12,16 +12,10 @@ impl Vfs {
     /// # Errors
     /// All names that are tried are taken, or the store failed.
     pub(crate) async fn free_name(&self, path: &VPath) -> Result<VPath> {
-        if self.is_free(path).await? {
-            return Ok(path.clone());
-        }
-        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(VfsError::Exists);
-        };
-        for number in 1..=limits::KEEP_BOTH_NAMES {
-            let other = directory.join(&numbered(name, number))?;
-            if self.is_free(&other).await? {
-                return Ok(other);
+        for path in names_like(path) {
+            let path = path?;
+            if self.is_free(&path).await? {
+                return Ok(path);
             }
         }
         Err(VfsError::Exists)
@@ -34,6 +28,16 @@ impl Vfs {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The path itself, then names like it beside it, as many as are tried.
+pub(crate) fn names_like(path: &VPath) -> impl Iterator<Item = Result<VPath>> {
+    let beside = path.parent().zip(path.file_name());
+    let others = beside.into_iter().flat_map(|(directory, name)| {
+        let numbers = 1..=limits::KEEP_BOTH_NAMES;
+        numbers.map(move |number| Ok(directory.join(&numbered(name, number))?))
+    });
+    std::iter::once(Ok(path.clone())).chain(others)
 }
 
 /// `report.pdf` → `report (1).pdf`.

@@ -29,6 +29,7 @@ mod node_quotas;
 mod notes;
 mod partials;
 mod place;
+mod promised;
 mod quota;
 mod recount;
 mod recovery;

@@ -26,6 +26,7 @@ use crate::hooks::Hooks;
 use crate::limits;
 use crate::meters::Meters;
 use crate::names::Names;
+use crate::promised::PromisedNames;
 use crate::node_quotas::NodeQuotas;
 use crate::notes::Partial;
 use crate::partials::Partials;
@@ -80,6 +81,7 @@ pub(crate) struct DataPlane {
     pub(crate) book: Arc<Book>,
     pub(crate) as2: As2Claims,
     pub(crate) names: Names,
+    pub(crate) promised: PromisedNames,
     pub(crate) meters: Arc<Meters>,
     pub(crate) stores: Arc<Stores>,
     pub(crate) quotas: NodeQuotas,
@@ -321,6 +323,7 @@ impl DataPlane {
             trash,
             book,
             names: Names::default(),
+            promised: PromisedNames::default(),
             meters,
             stores,
             quotas,

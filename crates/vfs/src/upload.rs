@@ -25,9 +25,11 @@ use entrepot_storage::{EntryKind, Existing, ModeChange, StagedFile};
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
+use crate::free_name::names_like;
 use crate::limits;
 use crate::notes::Partial;
 use crate::place::{Last, MountedPath};
+use crate::promised::NamePromise;
 use crate::quota::Reservation;
 use crate::vfs::{Attributes, Vfs};
 use create::ExpectedSize;
@@ -68,6 +70,8 @@ pub struct Upload {
     as2: Option<Box<As2Message>>,
     /// What it was made from, of an upload whose bytes came by id.
     record: Option<Box<Partial>>,
+    /// That its name is free when it is whole.
+    promise: Option<NamePromise>,
     _open: Permit,
 }
 
@@ -139,6 +143,36 @@ impl Vfs {
         }
         Upload::begin(self, &path, place, how).await
     }
+
+    /// Opens a file to write that replaces nothing, under this name if it is free, else under the
+    /// first like it that is. A name that another upload of this node began with in this way is not
+    /// free; one that somebody takes otherwise meanwhile refuses the publish.
+    ///
+    /// # Errors
+    /// [`VfsError::Exists`]: all names that are tried are taken. Else as [`Vfs::create`].
+    pub async fn create_under_free_name(
+        &self,
+        path: &VPath,
+        expected_size: Option<u64>,
+    ) -> Result<Upload> {
+        for path in names_like(path) {
+            let path = path?;
+            let (place, path) = self.place(&path, Last::Itself).await?;
+            let Some(place) = place.filter(|place| !place.is_root) else { continue };
+            let promised = &self.data_plane().promised;
+            let Some(promise) = promised.promise(place.endpoint(), &place.path) else { continue };
+            let how = Create { intent: CreateIntent::Exclusive, expected_size, append: false };
+            match Upload::begin(self, &path, place, how).await {
+                Err(VfsError::Exists | VfsError::IsDirectory) => {}
+                begun => {
+                    let mut upload = begun?;
+                    upload.promise = Some(promise);
+                    return Ok(upload);
+                }
+            }
+        }
+        Err(VfsError::Exists)
+    }
 }
 
 impl Upload {
@@ -182,6 +216,7 @@ impl Upload {
             cut_bytes: CutBytes::Kept,
             as2: None,
             record: None,
+            promise: None,
             _open: open,
         }
     }

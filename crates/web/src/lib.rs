@@ -27,7 +27,6 @@ mod context;
 mod credentials;
 mod dav;
 mod files;
-mod free_name;
 mod html;
 pub mod limits;
 mod links;

@@ -133,8 +133,6 @@ pub const STREAM_SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
 /// Bytes of the body in which a browser sends the password of a link.
 pub const LINK_PASSWORD_BYTES: usize = 4 * 1024;
-/// Names that are tried for an uploaded file until one is free.
-pub const FREE_NAMES: u32 = 1_000;
 /// A download of a link may be resumed for so long without being counted again.
 pub const LINK_RESUME_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Downloads of links that may be resumed; of more, those that were begun first are counted again.

@@ -358,3 +358,28 @@ async fn every_error_has_a_page() {
         assert!(text.contains("**What to do.**"), "{code} says not what to do");
     }
 }
+
+#[tokio::test]
+async fn uploads_that_look_for_a_free_name_do_not_meet() {
+    let world = World::new().await;
+    let node = node(&world).await;
+    let (alice, bob) = (world.session(&node, "alice").await, world.session(&node, "bob").await);
+    put(alice.vfs(), "/report.pdf", b"there").await.unwrap();
+    let wanted = path("/report.pdf");
+    let first = alice.vfs().create_under_free_name(&wanted, None).await.unwrap();
+    let second = bob.vfs().create_under_free_name(&wanted, None).await.unwrap();
+    let names = [&path("/report (1).pdf"), &path("/report (2).pdf")];
+    assert_eq!([first.path(), second.path()], names);
+    // One that is given up gives back its name.
+    first.abort().await;
+    let mut third = bob.vfs().create_under_free_name(&wanted, None).await.unwrap();
+    assert_eq!(third.path(), names[0]);
+    write(&mut third, 0, b"third").await.unwrap();
+    third.finish().await.unwrap();
+    let fourth = alice.vfs().create_under_free_name(&wanted, None).await.unwrap();
+    assert_eq!(fourth.path(), &path("/report (3).pdf"));
+    assert_eq!(read(alice.vfs(), "/report (1).pdf").await.unwrap(), b"third");
+    second.abort().await;
+    fourth.abort().await;
+    assert_eq!(node.staged().await, 0);
+}

@@ -7,7 +7,6 @@ use entrepot_nouns::VPath;
 use entrepot_nouns::event::As2Message;
 use entrepot_vfs::{As2Arrival, Upload, Vfs, VfsError};
 
-use crate::free_name::create_under_free_name;
 use crate::limits::BATCH_BYTES;
 
 /// The payload on its way into a folder.
@@ -54,9 +53,8 @@ impl<'a> PayloadFile<'a> {
         let proposed = headers.and_then(Headers::file_name);
         let by_id = || safe_file_name(self.message_id.trim_matches(['<', '>']));
         let name = proposed.or_else(by_id).unwrap_or_else(|| "message".to_owned());
-        let path_of = |name: &str| Ok(self.folder.join(name)?);
-        let begun = create_under_free_name(self.vfs, &name, None, path_of, |error| error);
-        let mut upload = begun.await?;
+        let path = self.folder.join(&name)?;
+        let mut upload = self.vfs.create_under_free_name(&path, None).await?;
         upload.keep_nothing();
         Ok(upload)
     }

@@ -22,7 +22,6 @@ use super::download::used_up;
 use super::page;
 use super::visit::LinkVisit;
 use crate::accept::Wanted;
-use crate::free_name::create_under_free_name;
 use crate::limits::{BATCH_BYTES, FORM_FILES};
 use crate::problem::Problem;
 use crate::upload_body::UploadBody;
@@ -204,9 +203,9 @@ async fn receive(
 
 /// Begins an upload under the name, or under the first like it that is free.
 async fn create(visit: &LinkVisit, name: &str, expected: Option<u64>) -> Result<Upload, Problem> {
-    let refused = |error: VfsError| named(name, error.into());
-    let path_of = |name: &str| path_of(visit, name);
-    create_under_free_name(visit.signed_in.vfs(), name, expected, path_of, refused).await
+    let (vfs, path) = (visit.signed_in.vfs(), path_of(visit, name)?);
+    let begun = vfs.create_under_free_name(&path, expected).await;
+    begun.map_err(|error: VfsError| named(name, error.into()))
 }
 
 fn path_of(visit: &LinkVisit, name: &str) -> Result<VPath, Problem> {

@@ -215,6 +215,20 @@ async fn copies_at_the_same_time_become_one_file() {
 }
 
 #[tokio::test]
+async fn messages_that_propose_the_same_name_at_the_same_time_get_names_like_it() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let sent: Vec<_> =
+        (0..4_u8).map(|id| partner.message(&format!("<{id}@globex>"), &[id; 400_000])).collect();
+    let answers = futures_util::future::join_all(sent.iter().map(|it| it.post(&node))).await;
+    for answer in &answers {
+        assert_eq!(outcome(&partner, answer), "processed");
+    }
+    let names = ["order (1).edi", "order (2).edi", "order (3).edi", "order.edi"];
+    assert_eq!(partner.names(&node).await, names);
+}
+
+#[tokio::test]
 async fn who_asks_for_no_receipt_gets_none() {
     let node = Node::start().await;
     let partner = Partner::agree(&node, |_| {}).await;
