@@ -75,6 +75,7 @@ mod secrets;
 mod serving;
 mod set_up;
 mod shown_job;
+mod side_by_side;
 mod sign_ins;
 mod site;
 #[cfg(test)]

@@ -80,3 +80,5 @@ pub const MAIL_BYTES: usize = 254;
 pub const LINK_DAYS: u32 = 14;
 /// Random letters in the name of a share link that is given none.
 pub const LINK_NAME_LETTERS: usize = 8;
+/// Passwords that are hashed at the same time for one change: each takes 64 MiB and more.
+pub const WORKERS: usize = 8;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use entrepot_auth::UnusableKey;
-use entrepot_nouns::{AnyNoun, KeyType, Kind, Name, Role, SiteId};
+use entrepot_nouns::{Account, AnyNoun, KeyType, Kind, Name, Role, SiteId};
 use serde_json::Value;
 
 use crate::diff;
@@ -16,6 +16,7 @@ use crate::refused_passwords;
 use crate::relations::{self, Relations};
 use crate::request::Document;
 use crate::secrets::{Absent, Fault, MASK, PasswordWork, Settler};
+use crate::side_by_side::side_by_side;
 use crate::site::ChangedSite;
 
 /// Shown in place of a password that only `apply` compares with the stored one.
@@ -142,24 +143,51 @@ pub(crate) fn compute(
         gone.extend(pruned(state, &settled));
     }
     check(state, &settled, &gone, &documents)?;
-    let mut new_passwords = Vec::new();
-    for (key, given) in &mut settled {
-        let AnyNoun::Account(account) = &mut given.noun else { continue };
-        let old = state.get(key).and_then(|stored| stored_hash(&stored.noun));
-        if settler.is_new_password(account, old, work) {
-            new_passwords.push(key.clone());
-        }
-    }
+    let new_passwords = new_passwords(state, &mut settled, settler, work);
     let nouns = WantedNouns { settled: &settled, state, site };
     check_passwords(&nouns, &new_passwords, settler, &documents)?;
-    for key in &new_passwords {
-        let Some(Given { noun: AnyNoun::Account(account), source }) = settled.get_mut(key) else {
-            continue;
-        };
-        let hashed = settler.hash_password(account, work);
-        hashed.map_err(|fault| field_error(&documents, source, key, fault))?;
-    }
+    hash_passwords(&mut settled, settler, work)
+        .map_err(|(source, key, fault)| field_error(&documents, &source, &key, fault))?;
     Ok(steps(state, settled, gone))
+}
+
+/// An account with a password in clear text, and where it was given.
+type WithPassword<'a> = (&'a NounKey, &'a mut Account, &'a Source);
+
+/// The accounts whose passwords are still in clear text.
+fn with_passwords(settled: &mut Settled) -> Vec<WithPassword<'_>> {
+    let accounts = settled.iter_mut().filter_map(|(key, given)| match &mut given.noun {
+        AnyNoun::Account(account) => Some((key, account, &given.source)),
+        _ => None,
+    });
+    accounts.filter(|(_, account, _)| account.password.is_some()).collect()
+}
+
+/// Which of them get another password than they have. Slow: argon2.
+fn new_passwords(
+    state: &State,
+    settled: &mut Settled,
+    settler: &Settler,
+    work: PasswordWork,
+) -> Vec<NounKey> {
+    let new = side_by_side(with_passwords(settled), |(key, account, _)| {
+        let old = state.get(key).and_then(|stored| stored_hash(&stored.noun));
+        settler.is_new_password(account, old, work).then(|| key.clone())
+    });
+    new.into_iter().flatten().collect()
+}
+
+/// Brings those that are left in clear text into their stored form. Slow: argon2.
+fn hash_passwords(
+    settled: &mut Settled,
+    settler: &Settler,
+    work: PasswordWork,
+) -> std::result::Result<(), (Source, NounKey, Fault)> {
+    let hashed = side_by_side(with_passwords(settled), |(key, account, source)| {
+        let hashed = settler.hash_password(account, work);
+        hashed.map_err(|fault| (source.clone(), key.clone(), fault))
+    });
+    hashed.into_iter().collect()
 }
 
 /// Refuses passwords that are too short, or that attackers try first.
