@@ -1,5 +1,6 @@
 //! The only source of time and randomness: real, or simulated from a seed in tests.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,6 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::time::Timestamp;
+
+/// Random bytes of an id of version 7: 74 bits are used.
+const ID_RANDOM_BYTES: usize = 10;
+/// Ids for which a thread gets random bytes at a time.
+const IDS_AT_ONCE: usize = 64;
+type IdRandom = [u8; ID_RANDOM_BYTES];
 
 /// Clock, ids and randomness, handed to whoever needs them. Cheap to clone.
 #[derive(Clone)]
@@ -81,10 +88,30 @@ impl Env {
 
     /// A new identifier: UUID version 7, ordered by time.
     pub fn new_id<T: From<Uuid>>(&self) -> T {
-        let mut random = [0; 10];
-        self.fill_random(&mut random);
+        let random = self.random_of_id();
         let millis = u64::try_from(self.now().micros() / 1000).unwrap_or(0);
         T::from(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+
+    /// The random part of an id. The system is asked for those of many ids at once.
+    fn random_of_id(&self) -> IdRandom {
+        thread_local! {
+            static LEFT: RefCell<Vec<IdRandom>> = const { RefCell::new(Vec::new()) };
+        }
+        if let Kind::Simulated(_) = &*self.0 {
+            let mut random = [0; ID_RANDOM_BYTES];
+            self.fill_random(&mut random);
+            return random;
+        }
+        LEFT.with_borrow_mut(|left| {
+            left.pop().unwrap_or_else(|| {
+                let mut fresh = [[0; ID_RANDOM_BYTES]; IDS_AT_ONCE];
+                self.fill_random(fresh.as_flattened_mut());
+                let [first, others @ ..] = fresh;
+                left.extend(others);
+                first
+            })
+        })
     }
 
     /// Moves a simulated clock, wall and monotonic together; no effect on the real one.
