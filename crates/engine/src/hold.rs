@@ -8,10 +8,10 @@ use entrepot_nouns::{Job, Order};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::Shared;
 use crate::backoff::Away;
 use crate::limits::REST_LONGEST;
 use crate::meters::Meters;
+use crate::shared::Shared;
 use crate::step::StepError;
 
 /// A leased job. Every write for it carries `epoch`; after the lease is lost nothing is begun.

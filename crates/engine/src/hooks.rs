@@ -19,11 +19,11 @@ use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::Shared;
 use crate::exec::{self, Setting};
 use crate::files::AccountFiles;
 use crate::limits::{HOOKS_AT_ONCE, HOOKS_POLL, HOOKS_READ};
 use crate::rules::{self, Rules};
+use crate::shared::Shared;
 use crate::step::{Input, StepError, exec as programs};
 
 /// What the answering task works with.

@@ -14,7 +14,6 @@ use entrepot_journal::{JournalError, Reader, Record, RecordKind, Recorder, Scope
 use entrepot_nouns::{Event, Fact, Job, Name, SiteId};
 use tokio_util::sync::CancellationToken;
 
-use crate::Shared;
 use crate::backoff::Away;
 use crate::ids;
 use crate::limits::{
@@ -22,6 +21,7 @@ use crate::limits::{
 };
 use crate::meters::Meters;
 use crate::rules::{self, Rules};
+use crate::shared::Shared;
 
 /// Projects until `cancel`, then what is durable at that moment.
 pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {

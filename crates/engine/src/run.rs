@@ -39,10 +39,11 @@ use crate::pattern::{self, Values};
 use crate::pause::Pause;
 use crate::places::JobPlace;
 use crate::progress::Progress;
+use crate::rules;
+use crate::shared::Shared;
 use crate::step::{self, StepError};
 use crate::versions::{DocumentKey, RunRule};
 use crate::work::Owner;
-use crate::{Shared, rules};
 use branch_places::{Rest, RunPlace};
 
 /// One attempt under way.

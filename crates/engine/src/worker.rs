@@ -14,12 +14,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::Shared;
 use crate::backoff::{Away, spread};
 use crate::hold::Hold;
 use crate::limits::JOBS_ENDING;
 use crate::queue::QueueLook;
 use crate::run::{self, ClaimedJob, Failure};
+use crate::shared::Shared;
 use crate::versions::DocumentKey;
 
 /// The two ways to stop.
