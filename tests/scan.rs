@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
+use entrepot_testkit::clients::ftp::Protection::Clear;
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::scanners::{CIcap, Clamd, MARK, THREAT};
 use entrepot_testkit::server::Node;
@@ -140,5 +141,87 @@ fn a_file_that_an_icap_server_sends_back_unscanned_is_not_let_through() -> Resul
     )?;
     let found = fates(&node, &login, &[("other.bin", noise(99, 1000))])?;
     ensure!(found["other.bin"].starts_with("EP0898: "), "no such service: {found:?}");
+    node.stop()
+}
+
+/// What a client of FTP hears when it reads files, or writes them.
+const HEARD: &str = "
+def heard(what):
+    try:
+        what()
+        return 'fine'
+    except ftplib.Error as error:
+        return str(error)
+for name in ('good.bin', 'bad.bin', 'none.bin'):
+    print('get', name, heard(lambda: get(ftp, name)))
+for name, content in (('a.txt', b'words'), ('b.txt', MARK)):
+    print('put', name, heard(lambda: put(ftp, name, content)))
+";
+
+#[test]
+fn a_client_waits_for_what_a_scanner_says_of_its_file() -> Result<()> {
+    let mut clamd = Clamd::start()?;
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    node.add_ftp()?;
+    let rules = |unsure: &str| {
+        format!(
+            "endpoint: {{name: av, target: {{scanner: {{url: 'clamd:{}'}}}}}}
+---
+rule:
+  name: reads
+  when: {{before: [ftp RETR, sftp open]}}
+  if: '!command.writes'
+  do: [{{scan: {{endpoint: av, unsure: {unsure}}}}}]
+---
+rule:
+  name: writes
+  when: {{after: [ftp STOR]}}
+  if: command.code == 226
+  do: [{{scan: {{endpoint: av, reply: wait, unsure: {unsure}}}, timeout: 20s}}]
+",
+            clamd.socket().display()
+        )
+    };
+    apply(&node, &rules("fail"))?;
+    let open = rules("continue");
+    node.start()?;
+    std::fs::create_dir_all(login.on_disk(&node, ""))?;
+    std::fs::write(login.on_disk(&node, "good.bin"), noise(92, 700_000))?;
+    std::fs::write(login.on_disk(&node, "bad.bin"), infected(700_000))?;
+    let mark = MARK.escape_ascii().to_string();
+    let heard = || login.ftplib(&node, Clear, &format!("MARK = b'{mark}'\n{HEARD}"));
+    let found = heard()?;
+    for line in [
+        "get good.bin fine",
+        "get bad.bin 550 The scanner of this server has found something in the file.",
+        "get none.bin 550 ",
+        "put a.txt fine",
+        "put b.txt 550 The scanner of this server has found something in the file.",
+    ] {
+        ensure!(found.lines().any(|it| it.starts_with(line)), "{line}: {found}");
+    }
+    ensure!(!found.contains("none.bin 550 The scanner"), "{found}");
+    let to = node.scratch().join("got.bin");
+    let get = |name: &str| login.sftp_batch(&node, &format!("get {name} {}\n", text(&to)?));
+    get("good.bin")?;
+    let refused = format!("{:?}", get("bad.bin").err().context("it was read")?);
+    ensure!(refused.contains("ermission denied") || refused.contains("scanner"), "{refused}");
+    // Its client writes a file that is not there yet.
+    let local = local_file(&node, "new.txt", b"new")?;
+    login.sftp_batch(&node, &format!("put {} new.txt\n", text(&local)?))?;
+
+    clamd.kill()?;
+    let found = heard()?;
+    for line in ["get good.bin 451 The file cannot be scanned", "put a.txt 451 The file cannot be"]
+    {
+        ensure!(found.lines().any(|it| it.starts_with(line)), "{line}: {found}");
+    }
+    apply(&node, &open)?;
+    node.until("the rules to go on without a scanner", || {
+        let found = heard()?;
+        let fine = ["get good.bin fine", "put a.txt fine"];
+        Ok(fine.iter().all(|line| found.contains(line)).then_some(()))
+    })?;
     node.stop()
 }

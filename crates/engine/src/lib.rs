@@ -68,6 +68,7 @@ mod step;
 mod tests;
 mod thresholds;
 mod versions;
+mod waited;
 mod watching;
 mod web_client;
 mod work;

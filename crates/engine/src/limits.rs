@@ -203,8 +203,10 @@ pub const HOOKS_POLL: Duration = Duration::from_millis(300);
 pub const HOOKS_READ: Duration = Duration::from_secs(10);
 /// Commands that wait for rules at the same time; more are not asked about and refused.
 pub const HOOKS_AT_ONCE: usize = 2_048;
-/// What the answer about a command may take beyond the time limits of its programs.
+/// What the answer about a command may take beyond the time limits of its steps.
 pub const HOOK_TIME: Duration = Duration::from_secs(40);
+/// How long a client waits for a `scan` step without a `timeout`.
+pub const WAITED_SCAN_TIME: Duration = Duration::from_secs(60);
 /// The last words of a program that are kept, in characters.
 pub const PROGRAM_WORDS: usize = 300;
 

@@ -99,6 +99,13 @@ impl FileValue {
     }
 }
 
+/// What a step left for conditions and placeholders.
+fn left(result: Option<&Map<String, Json>>) -> Map<String, Json> {
+    let left = result.into_iter().flatten();
+    let left = left.filter(|(key, _)| ![VARIABLES, ITEMS].contains(&key.as_str()));
+    left.map(|(key, it)| (key.clone(), it.clone())).collect()
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Noted {
@@ -161,9 +168,7 @@ impl Noted {
         if address.contains('.') {
             return;
         }
-        let left = result.into_iter().flatten();
-        let left = left.filter(|(key, _)| ![VARIABLES, ITEMS].contains(&key.as_str()));
-        let mut fields: Map<_, _> = left.map(|(key, it)| (key.clone(), it.clone())).collect();
+        let mut fields = left(result);
         if let Some(items) = items(record) {
             fields.insert("count".to_owned(), items.len().into());
         }
@@ -173,6 +178,13 @@ impl Noted {
             fields.insert("error".to_owned(), error.as_str().into());
         }
         self.steps.insert(address, Json::Object(fields));
+    }
+
+    /// Takes in how the step of this name ended that no job remembers.
+    pub(crate) fn note(&mut self, name: String, state: StepState, result: Option<&Json>) {
+        let mut fields = left(result.and_then(Json::as_object));
+        fields.insert("state".to_owned(), state.as_str().into());
+        self.steps.insert(name, Json::Object(fields));
     }
 
     /// Bytes of the variables as JSON.

@@ -11,10 +11,10 @@ use entrepot_db::{Arrival, Db, DbError, RuleDocument};
 use entrepot_journal::Scope;
 use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::rule::{StepSpec, When};
+use entrepot_nouns::rule::{Step, StepSpec, When};
 use entrepot_nouns::{
-    CommandPattern, Event, Fact, Job, JobState, Name, Noun as _, ReplayId, Rule, RuleVersion,
-    SiteId, Timestamp,
+    CommandPattern, Endpoint, Event, Fact, Job, JobState, Name, Noun as _, ReplayId, Rule,
+    RuleVersion, SiteId, Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
 use uuid::Uuid;
@@ -23,15 +23,32 @@ use crate::calendars::{Calendars, RuleSite};
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::expecting::{CameFile, CameTo, Expectations};
 use crate::ids;
-use crate::limits::HOOK_TIME;
+use crate::limits::{HOOK_TIME, WAITED_SCAN_TIME};
 use crate::meters::Meters;
 use crate::pattern;
+use crate::versions::RunRule;
 
 /// One rule, its condition compiled or not compilable.
 pub(crate) struct Compiled {
     pub(crate) rule: Stored<Rule>,
     pub(crate) condition: Option<Result<Condition, ConditionError>>,
 }
+
+/// A rule that clients wait for.
+pub(crate) struct WaitedRule {
+    pub(crate) compiled: Compiled,
+    /// With the expressions of its steps.
+    pub(crate) run: Arc<RunRule>,
+}
+
+impl WaitedRule {
+    pub(crate) fn noun(&self) -> &Rule {
+        &self.compiled.rule.noun
+    }
+}
+
+/// The endpoints of a site by name.
+pub(crate) type Servers = HashMap<Name, Stored<Endpoint>>;
 
 /// The enabled rules of one revision of the configuration.
 pub(crate) struct Rules {
@@ -46,7 +63,9 @@ pub(crate) struct Rules {
     /// The document of each, by the rule's id.
     versions: HashMap<Uuid, RuleVersion>,
     /// Those that clients wait for, in the order of their names.
-    waited: Vec<Compiled>,
+    waited: Vec<WaitedRule>,
+    /// The endpoints that those name, by site.
+    servers: HashMap<SiteId, Servers>,
     /// What sessions are to ask about, or to tell.
     pub(crate) hooks: Vec<Hook>,
     /// What they ask this node to start.
@@ -82,6 +101,7 @@ impl Rules {
             starts: HashMap::new(),
             expectations: Expectations::default(),
             waited: Vec::new(),
+            servers: HashMap::new(),
             documents: Documents::new(),
             versions: HashMap::new(),
             hooks: Vec::new(),
@@ -95,17 +115,23 @@ impl Rules {
         if revision == self.revision {
             return Ok(self);
         }
-        let mut sites = HashMap::new();
+        let (mut sites, mut servers) = (HashMap::new(), HashMap::new());
         let mut rules = Vec::new();
         for site in db.sites().await? {
             let id = SiteId(site.id);
-            rules.extend(db.list::<Rule>(id).await?);
+            let of_site = db.list::<Rule>(id).await?;
+            if of_site.iter().any(|rule| names_servers(&rule.noun)) {
+                let all = db.list::<Endpoint>(id).await?.into_iter();
+                servers.insert(id, all.map(|it| (it.noun.name.clone(), it)).collect());
+            }
+            rules.extend(of_site);
             let (name, calendars) = (site.noun.name.to_string(), Calendars::of_site(db, id).await?);
             sites.insert(id, RuleSite { name, calendars: Arc::new(calendars) });
         }
         // Parsing blocks.
         let compile = move || Rules::compiled(revision, sites, rules);
-        Ok(Arc::new(tokio::task::spawn_blocking(compile).await?))
+        let compiled = tokio::task::spawn_blocking(compile).await?;
+        Ok(Arc::new(Rules { servers, ..compiled }))
     }
 
     /// These rules, ready to be matched. Blocks for milliseconds a rule.
@@ -117,13 +143,14 @@ impl Rules {
         let hooks = rules.iter().filter_map(hook).collect();
         let programs = rules.iter().flat_map(programs).collect();
         let expectations = Expectations::of(&rules, &sites);
-        let Compilation { starts, waited, documents, versions } = compile(rules);
+        let Compilation { starts, waited, documents, versions } = compile(rules, &sites);
         Rules {
             revision,
             sites,
             starts,
             expectations,
             waited,
+            servers: HashMap::new(),
             documents,
             versions,
             hooks,
@@ -136,10 +163,10 @@ impl Rules {
         &self,
         moment: Moment,
         event: &Event,
-    ) -> Vec<(&Stored<Rule>, Result<bool, ConditionError>)> {
+    ) -> Vec<(&WaitedRule, Result<bool, ConditionError>)> {
         let mut subject = None;
-        let rules = self.waited.iter().filter(|compiled| {
-            let rule = &compiled.rule;
+        let rules = self.waited.iter().filter(|waited| {
+            let rule = &waited.compiled.rule;
             rule.site == event.site
                 && self::moment(&rule.noun) == Some(moment)
                 && rule_is_for(rule, event)
@@ -147,11 +174,16 @@ impl Rules {
         let holds = |compiled: &Compiled, subject: &mut Option<Subject>| {
             compiled.holds(|| self.subject(event), subject)
         };
-        rules.map(|compiled| (&compiled.rule, holds(compiled, &mut subject))).collect()
+        rules.map(|waited| (waited, holds(&waited.compiled, &mut subject))).collect()
+    }
+
+    /// The endpoints of a site that steps may use for which a client waits.
+    pub(crate) fn servers(&self, site: SiteId) -> Option<&Servers> {
+        self.servers.get(&site)
     }
 
     /// What conditions may look at.
-    fn subject(&self, event: &Event) -> Subject {
+    pub(crate) fn subject(&self, event: &Event) -> Subject {
         match self.sites.get(&event.site) {
             Some(site) => Subject::new(event, site),
             None => Subject::new(event, &RuleSite::default()),
@@ -355,12 +387,31 @@ fn moment(rule: &Rule) -> Option<Moment> {
 /// What sessions need to know of an enabled rule on commands.
 fn hook(rule: &Stored<Rule>) -> Option<Hook> {
     let moment = moment(&rule.noun).filter(|_| rule.noun.enabled)?;
-    let seconds = rule.noun.steps.iter().map(|step| match &step.spec {
-        StepSpec::Exec(exec) => u64::from(exec.timeout_seconds),
-        _ => 0,
-    });
-    let limit = HOOK_TIME.saturating_add(Duration::from_secs(seconds.sum()));
+    let limit = HOOK_TIME.saturating_add(longest(&rule.noun));
     Some(Hook { site: rule.site, moment, commands: rule.noun.when.commands().to_vec(), limit })
+}
+
+/// How long the steps of a rule may take that a client waits for, besides what each rule has.
+fn longest(rule: &Rule) -> Duration {
+    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+    let each = rule.all_places().into_iter().map(|place| match &place.step.spec {
+        StepSpec::Exec(exec) => seconds(exec.timeout_seconds),
+        StepSpec::Http(http) => seconds(http.timeout_seconds),
+        StepSpec::Scan(_) => scan_time(place.step),
+        _ => Duration::ZERO,
+    });
+    each.fold(Duration::ZERO, Duration::saturating_add)
+}
+
+/// How long a client waits for a `scan` step.
+pub(crate) fn scan_time(step: &Step) -> Duration {
+    step.timeout.map_or(WAITED_SCAN_TIME, |most| most.duration())
+}
+
+/// Whether a client waits for steps of it that talk to servers.
+fn names_servers(rule: &Rule) -> bool {
+    let talks = || rule.all_places().iter().any(|place| place.step.endpoint().is_some());
+    rule.enabled && rule.is_waited_for() && talks()
 }
 
 fn programs(rule: &Stored<Rule>) -> impl Iterator<Item = (SiteId, Name, String)> {
@@ -374,12 +425,12 @@ type Documents = HashMap<(SiteId, RuleVersion), RuleDocument>;
 /// The enabled rules, by what they start on.
 struct Compilation {
     starts: Starts,
-    waited: Vec<Compiled>,
+    waited: Vec<WaitedRule>,
     documents: Documents,
     versions: HashMap<Uuid, RuleVersion>,
 }
 
-fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
+fn compile(rules: Vec<Stored<Rule>>, sites: &HashMap<SiteId, RuleSite>) -> Compilation {
     let (mut documents, mut versions) = (Documents::new(), HashMap::new());
     let mut starts = Starts::new();
     let mut waited = Vec::new();
@@ -404,7 +455,9 @@ fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
         let site = rule.site;
         let kinds: Vec<String> = start_kinds(&rule.noun).map(str::to_owned).collect();
         if kinds.is_empty() {
-            waited.push(compiled);
+            let site = sites.get(&site).map_or_else(String::new, |site| site.name.clone());
+            let run = RunRule::new(rule.noun.clone(), site);
+            waited.push(WaitedRule { compiled, run });
             continue;
         }
         let compiled = Arc::new(compiled);
@@ -412,7 +465,7 @@ fn compile(rules: Vec<Stored<Rule>>) -> Compilation {
             starts.entry((site, kind)).or_default().push(compiled.clone());
         }
     }
-    waited.sort_by(|one, other| one.rule.noun.name.cmp(&other.rule.noun.name));
+    waited.sort_by(|one, other| one.noun().name.cmp(&other.noun().name));
     Compilation { starts, waited, documents, versions }
 }
 

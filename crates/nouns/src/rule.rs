@@ -13,6 +13,8 @@ use crate::order::Order;
 use crate::rule_version::StepAddress;
 use crate::watch::Watch;
 
+mod waited;
+
 pub use crate::retry::Retry;
 pub use crate::step::place::*;
 pub use crate::step::*;
@@ -245,18 +247,13 @@ impl Rule {
         Ok(())
     }
 
-    /// Whether a client waits for its steps: they run at once, in order, once; else they are a
-    /// durable job.
-    pub fn is_waited_for(&self) -> bool {
-        let waits = |step: &Step| matches!(&step.spec, StepSpec::Exec(it) if it.waits());
-        self.when.before().is_some()
-            || (self.when.after().is_some() && self.steps.iter().any(waits))
-    }
-
     fn check_timeout(&self, step: &Step) -> Result<(), StepFlaw> {
         let elsewhere = match &step.spec {
             _ if step.timeout.is_none() => return Ok(()),
-            _ if self.is_waited_for() => "a client waits for this rule: use 'exec.timeout_seconds'",
+            spec if self.is_waited_for() => match spec.own_limit() {
+                Some(field) => field,
+                None => return Ok(()),
+            },
             StepSpec::Call(_) => "the job rests meanwhile: limit the steps of the other rule",
             StepSpec::Each(EachSpec { find: None, .. }) | StepSpec::Parallel(_) => {
                 "limit the steps inside it"
@@ -312,6 +309,7 @@ impl Rule {
                     "after_crash",
                     "goes with no 'stdout: file': the program runs again where its file is not",
                 )),
+                spec if waited => self.check_waited(step, spec, place.following),
                 StepSpec::Call(call) if call.rule == self.name => {
                     Err(("call.rule", "a rule cannot call itself"))
                 }
@@ -320,14 +318,9 @@ impl Rule {
                 {
                     Err(("wait", "nothing waits for it, let steps follow"))
                 }
-                _ if waited && step.condition.is_some() => {
-                    Err(("if", "a client waits for this rule: put the 'if' above the steps"))
-                }
+                spec if spec.waits() => Err((spec.reply_field(), NO_REPLY)),
                 StepSpec::Exec(exec) => exec.check(self, file),
-                StepSpec::Refuse(refuse) if self.when.before().is_some() => {
-                    refuse.check(place.following)
-                }
-                StepSpec::Refuse(_) => Err(("refuse", "only a rule 'before' can refuse")),
+                StepSpec::Refuse(_) => Err(("refuse", NO_REFUSAL)),
                 spec if self.is_of_held() => check_of_held(spec),
                 StepSpec::Release(_) | StepSpec::Quarantine(_) => Err((
                     step.spec.word(),
@@ -336,7 +329,6 @@ impl Rule {
                 _ if FileThere::of(self) == FileThere::No => {
                     self.check_without_file(&step.spec, file)
                 }
-                _ if waited => Err(("", "a client waits: only 'exec' and 'refuse' are possible")),
                 _ => Ok(()),
             };
             let beside = || place.beside.map_or(Ok(()), |it| it.check_inside(&step.spec));
@@ -431,6 +423,12 @@ impl StepSpec {
     }
 }
 
+/// Of a rule that starts on something else than a command.
+const NO_REPLY: &str = "only a rule 'after' a command can make its reply wait";
+
+/// Of any other rule than one before a command.
+const NO_REFUSAL: &str = "only a rule 'before' can refuse";
+
 /// Whether there is a file that a step can work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileThere {
@@ -480,11 +478,6 @@ impl Rule {
 }
 
 impl ExecSpec {
-    /// Whether the reply of a command waits for it.
-    pub fn waits(&self) -> bool {
-        self.reply == ReplyTime::Wait
-    }
-
     /// Whether it can be a step of `rule`.
     fn check(&self, rule: &Rule, file: FileThere) -> Result<(), StepFlaw> {
         let waited = rule.is_waited_for();
@@ -500,12 +493,6 @@ impl ExecSpec {
         }
         if self.env.keys().any(|name| !is_variable(name)) {
             return Err(("exec.env", "a name has letters, digits and '_' only"));
-        }
-        if self.waits() && rule.when.commands().is_empty() {
-            return Err(("exec.reply", "only a rule 'after' a command can make its reply wait"));
-        }
-        if rule.when.after().is_some() && waited && !self.waits() {
-            return Err(("exec.reply", "in one rule the reply waits for all steps or for none"));
         }
         if rule.when.before().is_some() && self.stdin == ExecStdin::File {
             return Err(("exec.stdin", "before a command there is no file yet"));

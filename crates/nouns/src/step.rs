@@ -686,10 +686,10 @@ pub enum ExecStdout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplyTime {
-    /// At once; the program runs as a durable job.
+    /// At once; the step is one of a durable job.
     #[default]
     Leave,
-    /// When the program has ended well; else the client is told of the failure.
+    /// When the step has ended well; else the client is told of the failure.
     Wait,
 }
 

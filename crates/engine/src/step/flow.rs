@@ -74,7 +74,7 @@ impl Foresee for SetSpec {
     }
 }
 
-fn check_size(noted: &Noted) -> Result<(), StepError> {
+pub(crate) fn check_size(noted: &Noted) -> Result<(), StepError> {
     if noted.size() <= NOTED_BYTES {
         return Ok(());
     }

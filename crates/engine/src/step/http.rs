@@ -24,8 +24,13 @@ use crate::http_request::{Content, Draft};
 use crate::ids::{self, StepKey};
 use crate::limits::HTTP_ANSWER_BYTES;
 use crate::oauth::{Asking, TokenError, TokenOf};
+use crate::pattern::Values;
 use crate::run::Run;
+use crate::shared::Shared;
 use crate::web_client;
+
+/// The code of an answer with which a step is never done.
+pub(crate) const REFUSED: &str = "EP0891";
 
 /// The field by which a server knows a request that comes again
 /// (draft-ietf-httpapi-idempotency-key-header).
@@ -34,46 +39,146 @@ const KEY_FIELD: HeaderName = HeaderName::from_static("idempotency-key");
 #[async_trait]
 impl Step for HttpSpec {
     async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
-        let draft = Draft::of(self, run.values())
-            .map_err(|error| StepError::permanent("EP0890", error.to_string()))?;
-        let stored = run.endpoint(&self.endpoint).await?;
-        let EndpointTarget::Web(target) = &stored.noun.target else {
-            return Err(other_kind(&self.endpoint, stored.noun.target.as_str(), "web"));
+        let draft = draft(self, run.values())?;
+        let server = run.endpoint(&self.endpoint).await?;
+        let asking = HttpAsking { shared: run.shared, spec: self, server: &server };
+        let key = ids::sent_by_step(run.job.id, key).to_string();
+        let ready = run.hold.waiting(asking.prepare(draft, &key)).await??;
+        let answered = match ready.content {
+            Content::Bytes(bytes) => {
+                let mut request = ready.request;
+                request.body = bytes;
+                run.hold.fence().await?;
+                let sent = run.hold.waiting(ready.client.send(request)).await?;
+                sent.map_err(|error| not_sent(&self.endpoint, &error))?
+            }
+            Content::File => send_file(self, run, &ready.client, ready.request).await?,
         };
-        let secret = run.hold.waiting(run.shared.file_access.secret(&stored)).await??;
-        let client = web_client::client(&run.shared.web, target.authorities.as_deref());
-        let proof = proof(run, &stored, target, secret.as_ref(), &client).await?;
-        let mut request = request(self, target, &draft)?;
+        match run.hold.waiting(asking.judge(ready.held, answered)).await? {
+            Ok(result) => {
+                run.result = Some(result);
+                Ok(())
+            }
+            Err(refused) => {
+                run.asked_to_wait = refused.wait;
+                Err(refused.error)
+            }
+        }
+    }
+}
+
+/// The request that a step asks for.
+///
+/// # Errors
+/// What a placeholder stands for cannot be sent there.
+pub(crate) fn draft(spec: &HttpSpec, values: Values<'_>) -> Result<Draft, StepError> {
+    Draft::of(spec, values).map_err(|error| StepError::permanent("EP0890", error.to_string()))
+}
+
+/// What sends the request of a step.
+pub(crate) struct HttpAsking<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) spec: &'a HttpSpec,
+    pub(crate) server: &'a Stored<Endpoint>,
+}
+
+/// A request that can be sent.
+struct ReadyRequest {
+    client: Client,
+    request: Request,
+    content: Content,
+    /// It shows a token that was got before.
+    held: Option<TokenOf>,
+}
+
+/// An answer with which a step is not done.
+pub(crate) struct HttpRefused {
+    pub(crate) error: StepError,
+    /// How long the server asks to wait.
+    wait: Option<Duration>,
+}
+
+impl From<StepError> for HttpRefused {
+    fn from(error: StepError) -> HttpRefused {
+        HttpRefused { error, wait: None }
+    }
+}
+
+impl HttpAsking<'_> {
+    /// The request with all that proves who asks. `key` is the same whenever the request comes
+    /// again.
+    async fn prepare(&self, draft: Draft, key: &str) -> Result<ReadyRequest, StepError> {
+        let EndpointTarget::Web(target) = &self.server.noun.target else {
+            let kind = self.server.noun.target.as_str();
+            return Err(other_kind(&self.spec.endpoint, kind, "web"));
+        };
+        let secret = self.shared.file_access.secret(self.server).await?;
+        let client = web_client::client(&self.shared.web, target.authorities.as_deref());
+        let proof = proof(self, target, secret.as_ref(), &client).await?;
+        let mut request = request(self.spec, target, &draft)?;
         if let Some((name, value)) = proof.field {
             request.headers.insert(name, value);
         }
-        if !matches!(self.method, HttpMethod::Get | HttpMethod::Head) {
-            let key = ids::sent_by_step(run.job.id, key).to_string();
+        if !matches!(self.spec.method, HttpMethod::Get | HttpMethod::Head) {
             let key = HeaderValue::try_from(key).map_err(|error| {
                 StepError::permanent("EP0890", format!("the key of the request: {error}"))
             })?;
             request = request.header(KEY_FIELD, key);
         }
-        let response = match draft.content {
-            Content::Bytes(bytes) => {
-                request.body = bytes;
-                run.hold.fence().await?;
-                let sent = run.hold.waiting(client.send(request)).await?;
-                sent.map_err(|error| not_sent(&self.endpoint, &error))?
-            }
-            Content::File => send_file(self, run, &client, request).await?,
+        Ok(ReadyRequest { client, request, content: draft.content, held: proof.held })
+    }
+
+    /// Asks once, without the file; what the step leaves.
+    ///
+    /// # Errors
+    /// Nothing came back, or an answer with which the step is not done.
+    pub(crate) async fn ask(&self, draft: Draft, key: &str) -> Result<Json, StepError> {
+        let ready = self.prepare(draft, key).await?;
+        let Content::Bytes(bytes) = ready.content else {
+            return Err(StepError::permanent("EP0890", "the file cannot be sent here"));
         };
-        if let (Some(of), 401) = (proof.held, response.status.as_u16()) {
+        let mut request = ready.request;
+        request.body = bytes;
+        let sent = ready.client.send(request).await;
+        let response = sent.map_err(|error| not_sent(&self.spec.endpoint, &error))?;
+        self.judge(ready.held, response).await.map_err(|refused| refused.error)
+    }
+
+    /// What the answer means: what the step leaves, or why it is not done.
+    async fn judge(&self, held: Option<TokenOf>, response: Response) -> Result<Json, HttpRefused> {
+        let status = response.status.as_u16();
+        if let (Some(of), 401) = (held, status) {
             // It may have been taken back before its time.
-            run.shared.tokens.forget(of);
+            self.shared.tokens.forget(of);
             let text = format!(
                 "endpoint '{}' answered 401 to a token that it took before; the next attempt asks \
                  for another one",
-                self.endpoint
+                self.spec.endpoint
             );
-            return Err(StepError::transient("EP0892", text));
+            return Err(StepError::transient("EP0892", text).into());
         }
-        judge(self, run, response).await
+        if !is_done(self.spec, status) {
+            let wait = retry_after(&response, self.shared.recorder.env().now());
+            let error = refusal(&self.spec.endpoint, response).await;
+            return Err(HttpRefused { error, wait });
+        }
+        if self.spec.answer == HttpAnswer::Ignore {
+            return Ok(json!({ "status": status }));
+        }
+        let body =
+            response.body.read_all(HTTP_ANSWER_BYTES).await.map_err(|error| match error {
+                HttpError::TooLong(_) => unusable(self.spec, &error.to_string()),
+                error => not_sent(&self.spec.endpoint, &error),
+            })?;
+        let answer = match self.spec.answer {
+            HttpAnswer::Json => serde_json::from_slice(&body)
+                .map_err(|error| unusable(self.spec, &format!("it is no JSON: {error}")))?,
+            HttpAnswer::Text | HttpAnswer::Ignore => {
+                let text = std::str::from_utf8(&body);
+                Json::from(text.map_err(|_| unusable(self.spec, "it is no UTF-8"))?)
+            }
+        };
+        Ok(json!({ "status": status, "answer": answer }))
     }
 }
 
@@ -86,14 +191,14 @@ struct Proof {
 }
 
 async fn proof(
-    run: &Run<'_>,
-    stored: &Stored<Endpoint>,
+    asking: &HttpAsking<'_>,
     target: &WebTarget,
     secret: Option<&Secret>,
     client: &Client,
 ) -> Result<Proof, StepError> {
     let Some(secret) = secret else { return Ok(Proof::default()) };
-    let endpoint = &stored.noun.name;
+    let HttpAsking { shared, server, .. } = asking;
+    let endpoint = &server.noun.name;
     let unfit = || {
         let text = format!("the password of endpoint '{endpoint}' fits in no header");
         StepError::permanent("EP0890", text)
@@ -102,16 +207,15 @@ async fn proof(
         let field = credentials(target, secret).ok_or_else(unfit)?;
         return Ok(Proof { field: Some(field), held: None });
     };
-    let of = TokenOf { endpoint: stored.id, version: stored.revision };
-    let now = run.shared.recorder.env().elapsed();
-    let held = run.shared.tokens.held(of, now);
+    let of = TokenOf { endpoint: server.id, version: server.revision };
+    let now = shared.recorder.env().elapsed();
+    let held = shared.tokens.held(of, now);
     let (token, held) = match held {
         Some(token) => (token, Some(of)),
         None => {
             let dial = DialPolicy { allow_private: target.allow_private };
             let asking = Asking { endpoint, oauth, secret, client, dial };
-            let asked = run.hold.waiting(run.shared.tokens.ask(of, &asking, now)).await?;
-            (asked.map_err(no_token)?, None)
+            (shared.tokens.ask(of, &asking, now).await.map_err(no_token)?, None)
         }
     };
     let value = web_client::bearer(&token).ok_or_else(unfit)?;
@@ -158,34 +262,6 @@ async fn send_file(
 
 fn is_done(spec: &HttpSpec, status: u16) -> bool {
     if spec.done.is_empty() { (200..300).contains(&status) } else { spec.done.contains(&status) }
-}
-
-/// What the answer means for the job.
-async fn judge(spec: &HttpSpec, run: &mut Run<'_>, response: Response) -> Result<(), StepError> {
-    let status = response.status.as_u16();
-    if !is_done(spec, status) {
-        run.asked_to_wait = retry_after(&response, run.shared.recorder.env().now());
-        return Err(run.hold.waiting(refusal(&spec.endpoint, response)).await?);
-    }
-    let mut result = json!({ "status": status });
-    if spec.answer != HttpAnswer::Ignore {
-        let body = run.hold.waiting(response.body.read_all(HTTP_ANSWER_BYTES)).await?;
-        let body = body.map_err(|error| match error {
-            HttpError::TooLong(_) => unusable(spec, &error.to_string()),
-            error => not_sent(&spec.endpoint, &error),
-        })?;
-        let answer = match spec.answer {
-            HttpAnswer::Json => serde_json::from_slice(&body)
-                .map_err(|error| unusable(spec, &format!("it is no JSON: {error}")))?,
-            HttpAnswer::Text | HttpAnswer::Ignore => {
-                let text = std::str::from_utf8(&body);
-                Json::from(text.map_err(|_| unusable(spec, "it is no UTF-8"))?)
-            }
-        };
-        result = json!({ "status": status, "answer": answer });
-    }
-    run.result = Some(result);
-    Ok(())
 }
 
 /// The server has acted: asking again would not make its answer another one.
@@ -285,7 +361,7 @@ pub(super) async fn refusal(endpoint: &Name, response: Response) -> StepError {
     if web_client::may_pass(status) {
         StepError::transient("EP0892", text)
     } else {
-        StepError::permanent("EP0891", text)
+        StepError::permanent(REFUSED, text)
     }
 }
 

@@ -17,7 +17,7 @@ mod extract;
 mod fetch;
 mod fetch_foreseen;
 pub(crate) mod find;
-mod flow;
+pub(crate) mod flow;
 mod held;
 pub(crate) mod http;
 mod join;

@@ -17,7 +17,7 @@ use entrepot_nouns::endpoint::{ScannerAddress, ScannerMethod, ScannerTarget, Sca
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{OnError, ScanSpec};
 use entrepot_nouns::{Endpoint, EndpointTarget};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::source::{Expected, Input};
@@ -25,39 +25,72 @@ use super::{Step, StepError, http};
 use crate::ids::StepKey;
 use crate::limits::{BLOCK_BYTES, SCAN_TIME};
 use crate::run::Run;
+use crate::shared::Shared;
+
+/// The code of a file in which something was found.
+pub(crate) const FOUND: &str = "EP0897";
+
+/// The code of a file of which nobody says whether it is clean.
+pub(crate) const UNSURE: &str = "EP0898";
 
 #[async_trait]
 impl Step for ScanSpec {
     async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
-        let stored = run.endpoint(&self.endpoint).await?;
-        let EndpointTarget::Scanner(target) = &stored.noun.target else {
-            return Err(http::other_kind(&self.endpoint, stored.noun.target.as_str(), "scanner"));
-        };
+        let scanner = run.endpoint(&self.endpoint).await?;
         let file = Input::open(run).await?;
-        let scanning = scan(run, &stored, target, &file);
-        let verdict = match run.hold.waiting(scanning).await? {
-            Ok(verdict) => verdict,
-            Err(ScanError::File(error)) => return Err(error),
-            Err(ScanError::Scanner(why)) => Verdict::Unsure { why },
-        };
-        let (name, endpoint) = (file.name(), &self.endpoint);
-        match verdict {
-            Verdict::Clean => {
-                run.result = Some(json!({ "verdict": "clean" }));
-                Ok(())
-            }
-            Verdict::Found { threat } => {
-                run.result = Some(json!({ "verdict": "found", "threat": threat }));
-                let text = format!("scanner '{endpoint}' found '{threat}' in '{name}'");
-                or_go_on(self.found, StepError::permanent("EP0897", text))
-            }
-            Verdict::Unsure { why } => {
-                run.result = Some(json!({ "verdict": "unsure", "why": why }));
-                let text =
-                    format!("scanner '{endpoint}' does not say whether '{name}' is clean: {why}");
-                or_go_on(self.unsure, StepError::transient("EP0898", text))
-            }
+        let showing = show(run.shared, &scanner, &file);
+        let verdict = run.hold.waiting(showing).await??;
+        let judged = judge(self, file.name(), verdict);
+        run.result = Some(judged.result);
+        judged.ended
+    }
+}
+
+/// What a verdict means for a step.
+pub(crate) struct Judged {
+    /// What the step leaves.
+    pub(crate) result: Json,
+    pub(crate) ended: Result<(), StepError>,
+}
+
+/// What the verdict about the file of this name means.
+pub(crate) fn judge(spec: &ScanSpec, name: &str, verdict: Verdict) -> Judged {
+    let endpoint = &spec.endpoint;
+    match verdict {
+        Verdict::Clean => Judged { result: json!({ "verdict": "clean" }), ended: Ok(()) },
+        Verdict::Found { threat } => {
+            let text = format!("scanner '{endpoint}' found '{threat}' in '{name}'");
+            let result = json!({ "verdict": "found", "threat": threat });
+            let ended = or_go_on(spec.found, StepError::permanent(FOUND, text));
+            Judged { result, ended }
         }
+        Verdict::Unsure { why } => {
+            let text =
+                format!("scanner '{endpoint}' does not say whether '{name}' is clean: {why}");
+            let result = json!({ "verdict": "unsure", "why": why });
+            let ended = or_go_on(spec.unsure, StepError::transient(UNSURE, text));
+            Judged { result, ended }
+        }
+    }
+}
+
+/// Shows the file to the scanner, and hears what it says.
+///
+/// # Errors
+/// The endpoint is no scanner, or the file cannot be read; a scanner that is away is unsure.
+pub(crate) async fn show(
+    shared: &Shared,
+    scanner: &Stored<Endpoint>,
+    file: &Input,
+) -> Result<Verdict, StepError> {
+    let EndpointTarget::Scanner(target) = &scanner.noun.target else {
+        let kind = scanner.noun.target.as_str();
+        return Err(http::other_kind(&scanner.noun.name, kind, "scanner"));
+    };
+    match scan(shared, scanner, target, file).await {
+        Ok(verdict) => Ok(verdict),
+        Err(ScanError::File(error)) => Err(error),
+        Err(ScanError::Scanner(why)) => Ok(Verdict::Unsure { why }),
     }
 }
 
@@ -137,7 +170,7 @@ impl Exchange {
 }
 
 async fn scan(
-    run: &Run<'_>,
+    shared: &Shared,
     endpoint: &Stored<Endpoint>,
     target: &ScannerTarget,
     file: &Input,
@@ -156,7 +189,7 @@ async fn scan(
             judged(stream, Exchange::Clamd(ClamdScan::new(size)), file).await
         }
         ScannerAddress::Icap { ref authority, ref service, .. } => {
-            let options = options(run, endpoint, target, &address).await?;
+            let options = options(shared, endpoint, target, &address).await?;
             let parts = ScanParts {
                 host: authority,
                 service,
@@ -197,7 +230,7 @@ async fn connect(target: &ScannerTarget, address: &ScannerAddress) -> Result<Dia
 
 /// What the service can, as it said not too long ago.
 async fn options(
-    run: &Run<'_>,
+    shared: &Shared,
     endpoint: &Stored<Endpoint>,
     target: &ScannerTarget,
     address: &ScannerAddress,
@@ -205,8 +238,8 @@ async fn options(
     let ScannerAddress::Icap { authority, service, .. } = address else {
         return Ok(ServiceOptions::default());
     };
-    let now = run.shared.recorder.env().elapsed();
-    if let Some(known) = run.shared.scanners.get(endpoint, now) {
+    let now = shared.recorder.env().elapsed();
+    if let Some(known) = shared.scanners.get(endpoint, now) {
         return Ok(known);
     }
     let mut stream = connect(target, address).await?;
@@ -225,7 +258,7 @@ async fn options(
         }
     };
     let options = tokio::time::timeout(SCAN_TIME, asking).await.map_err(|_| late())??;
-    run.shared.scanners.keep(endpoint, &options, now);
+    shared.scanners.keep(endpoint, &options, now);
     Ok(options)
 }
 

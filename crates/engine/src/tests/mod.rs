@@ -30,6 +30,7 @@ mod tries;
 mod turns;
 mod turns_at_once;
 mod versions;
+mod waited;
 mod waits;
 mod watches;
 mod world;

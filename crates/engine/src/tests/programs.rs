@@ -187,7 +187,7 @@ impl CommandClient for Client {
     }
 }
 
-async fn before(
+pub(super) async fn before(
     hooks: &Hooks,
     verb: &'static str,
     path: &str,

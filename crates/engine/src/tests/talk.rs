@@ -32,13 +32,13 @@ impl Got {
 }
 
 /// A server that gives each answer of a list once, and the last one ever after.
-struct Server {
-    port: u16,
+pub(super) struct Server {
+    pub(super) port: u16,
     requests: Arc<Mutex<Vec<Got>>>,
 }
 
 impl Server {
-    async fn start(answers: &'static [&'static str]) -> Server {
+    pub(super) async fn start(answers: &'static [&'static str]) -> Server {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests: Arc<Mutex<Vec<Got>>> = Arc::default();
@@ -60,7 +60,7 @@ impl Server {
         Server { port, requests }
     }
 
-    fn got(&self) -> Vec<Got> {
+    pub(super) fn got(&self) -> Vec<Got> {
         self.requests.lock().clone()
     }
 }

@@ -184,8 +184,6 @@ fn a_step_has_one_word_and_may_have_a_name() {
     assert_eq!(kept.condition.as_deref(), Some("file.size > 0"));
     assert_eq!(kept.on_error, OnError::Continue);
     assert_eq!(step(&serde_json::to_string(&kept).unwrap()).unwrap(), kept);
-    let refuse = json!([{"refuse": {"text": "No."}, "if": "true"}]);
-    assert_eq!(field(&json!({"before": ["ftp DELE"]}), &refuse), Err("do.0.if".to_owned()));
     let event = json!({"event": "file.uploaded"});
     let delete = |name: &str| json!({"delete": {}, "name": name});
     assert_eq!(field(&event, &json!([delete("a"), delete("b")])), Ok(()));
@@ -193,4 +191,60 @@ fn a_step_has_one_word_and_may_have_a_name() {
     assert_eq!(field(&event, &twice), Err("do.1.name".to_owned()));
     let dotted = json!([delete("do.1")]);
     assert_eq!(field(&event, &dotted), Err("do.0.name".to_owned()));
+}
+
+#[test]
+fn a_client_waits_for_steps_that_ask_and_decide_and_for_no_others() {
+    let reads = json!({"before": ["ftp RETR", "sftp open"]});
+    let writes = json!({"before": ["ftp RETR", "ftp STOR"]});
+    let after = json!({"after": ["ftp STOR"]});
+    let event = json!({"event": "file.uploaded"});
+    let scan = |more: serde_json::Value| {
+        let mut scan = json!({"endpoint": "av"});
+        scan.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "scan": scan })
+    };
+    let http = |more: serde_json::Value| {
+        let mut http = json!({"endpoint": "api"});
+        http.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "http": http })
+    };
+    let (none, wait) = (json!({}), json!({"reply": "wait"}));
+    let refuse = || json!({"refuse": {"text": "No."}});
+    let decides = json!([
+        {"set": {"large": "command.argument.size() > 9"}},
+        {"name": "look", "scan": {"endpoint": "av", "found": "continue"}, "timeout": "20s"},
+        {"if": {"when": "steps.look.verdict == 'found'", "then": [refuse()]}},
+        {"refuse": {"text": "No."}, "if": "vars.large"},
+        http(none.clone()),
+    ]);
+    for (when, steps) in [
+        (&reads, decides),
+        (&writes, json!([http(none.clone()), refuse()])),
+        (&after, json!([scan(wait.clone()), http(wait.clone())])),
+        (&after, json!([{"if": {"when": "true", "then": [scan(wait.clone())]}}])),
+        (&after, json!([scan(none.clone()), {"delete": {}}])),
+    ] {
+        assert_eq!(field(when, &steps), Ok(()), "{steps}");
+    }
+    let timed = |mut step: serde_json::Value| {
+        step["timeout"] = "3s".into();
+        step
+    };
+    for (when, steps, wrong) in [
+        (&writes, json!([scan(none.clone())]), "do.0.scan"),
+        (&json!({"before": ["* *"]}), json!([scan(none.clone())]), "do.0.scan"),
+        (&reads, json!([http(json!({"body": "file"}))]), "do.0.http.body"),
+        (&reads, json!([timed(http(none.clone()))]), "do.0.timeout"),
+        (&reads, json!([{"check": {"that": "true", "message": "m"}}]), "do.0"),
+        (&reads, json!([{"wait": {"for": "1s"}}, refuse()]), "do.0"),
+        (&reads, json!([{"if": {"when": "true", "then": [{"delete": {}}]}}]), "do.0.if.then.0"),
+        (&after, json!([scan(wait.clone()), http(none.clone())]), "do.1.http.reply"),
+        (&after, json!([http(wait.clone()), {"delete": {}}]), "do.1"),
+        (&after, json!([scan(wait.clone()), refuse()]), "do.1.refuse"),
+        (&event, json!([scan(wait.clone())]), "do.0.scan.reply"),
+        (&event, json!([http(wait.clone())]), "do.0.http.reply"),
+    ] {
+        assert_eq!(field(when, &steps), Err(wrong.to_owned()), "{steps}");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{OnError, StepFlaw};
+use super::{OnError, ReplyTime, StepFlaw};
 use crate::document::is_default;
 use crate::endpoint::header_flaw;
 use crate::name::Name;
@@ -41,6 +41,9 @@ pub struct HttpSpec {
     /// Time for the whole exchange: connecting, sending, and the answer.
     #[serde(default = "http_seconds", skip_serializing_if = "is_http_seconds")]
     pub timeout_seconds: u32,
+    /// In a rule `after` a command: whether its reply waits for the answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reply: ReplyTime,
 }
 
 /// A method of HTTP (RFC 9110 §9.3, RFC 5789).
@@ -142,7 +145,8 @@ pub struct MailSpec {
 
 /// Shows the file to an endpoint of kind `scanner`, and goes on if that says that it is clean.
 ///
-/// It leaves `verdict` (`clean`, `found` or `unsure`), with `threat` or `why`.
+/// It leaves `verdict` (`clean`, `found` or `unsure`), with `threat` or `why`; before a command on
+/// a file that is not there it leaves `none`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanSpec {
@@ -155,6 +159,9 @@ pub struct ScanSpec {
     /// again and fails with the last attempt; `continue` leaves it to later steps.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsure: OnError,
+    /// In a rule `after` a command: whether its reply waits for the verdict.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reply: ReplyTime,
 }
 
 /// What goes along with a message.
