@@ -399,7 +399,7 @@ fn the_recipes_of_the_page_work() -> Result<()> {
     let courier = Login::create(&node, "courier")?;
     let away = node.scratch().join("routes");
     let folder = |name: &str| away.join(name);
-    for name in ["partner", "archive", "bank/out"] {
+    for name in ["partner", "archive", "bank/out", "bank/drop"] {
         std::fs::create_dir_all(folder(name))?;
     }
     let page = include_str!("../docs/howto/routes.md").replace("/srv/routes", text(&away)?);
@@ -407,9 +407,12 @@ fn the_recipes_of_the_page_work() -> Result<()> {
     ensure!(recipes.contains("'30 3 * * MON-FRI', zone: Europe/Zurich"));
     // By the clock of the page nothing would happen for hours.
     let soon = recipes.replace("'30 3 * * MON-FRI'", "'* * * * * *'");
+    ensure!(soon.contains("every: 30s, stable: 10s"));
+    let soon = soon.replace("every: 30s, stable: 10s", "every: 1s, stable: 1s");
     apply(&node, &soon)?;
     node.start()?;
     std::fs::write(folder("bank/out/statement.csv"), b"1;2\n")?;
+    std::fs::write(folder("bank/drop/d.xml"), b"<d/>")?;
     put(&node, &acme, "out/a", b"pass me on")?;
     put(&node, &acme, "invoices/i", b"an invoice")?;
     put(&node, &acme, "data/small", b"small")?;
@@ -437,7 +440,7 @@ fn the_recipes_of_the_page_work() -> Result<()> {
             vec!["both/b", "data/small", "invoices/i", "logs/l", "rejected/o.txt", "sent/a"],
             7,
         ),
-        ("treasury", vec![], 1),
+        ("treasury", vec!["drop/d.xml"], 2),
         ("courier", vec!["treasury/from-acme/c"], 1),
     ];
     for (account, wanted, count) in views {
@@ -450,7 +453,20 @@ fn the_recipes_of_the_page_work() -> Result<()> {
     }
     let statement = node.files().join(format!("treasury/statements/statement-{date}.csv"));
     assert_eq!(std::fs::read(statement)?, b"1;2\n");
-    node.until("the bank's file to go", || {
-        Ok((!folder("bank/out/statement.csv").exists()).then_some(()))
-    })
+    node.until("the bank's files to go", || {
+        let gone = |name: &str| !folder(name).exists();
+        Ok((gone("bank/out/statement.csv") && gone("bank/drop/d.xml")).then_some(()))
+    })?;
+    ensure!(recipes.matches("rule:\n").count() == 10, "ten recipes");
+    a_day_is_sent_again(&node, date, &folder("partner"))
+}
+
+/// The recipe that is started by hand.
+fn a_day_is_sent_again(node: &Node, date: &str, partner: &std::path::Path) -> Result<()> {
+    let wrong = node.cli(&["rule", "run", "send-again", "--param", "day=yesterday"]).err();
+    ensure!(format!("{:?}", wrong.context("it ran")?).contains("day"), "the parameter is checked");
+    node.cli(&["rule", "run", "send-again", "--param", &format!("day={date}")])?;
+    let partner = below(node, partner, 5)?;
+    ensure!(partner.contains(&format!("again/{date}-i")), "{partner:?}");
+    Ok(())
 }
