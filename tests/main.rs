@@ -16,6 +16,7 @@ mod calls;
 mod check_rules;
 mod cli;
 mod client;
+mod client_certificates;
 mod clocks;
 mod cluster;
 mod crash;

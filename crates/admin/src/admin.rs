@@ -34,7 +34,8 @@ use crate::rule_question::RuleExplainer;
 use crate::secrets::{self, Absent, PasswordWork, Settler};
 use crate::site::ChangedSite;
 use crate::{
-    listing, near, nodes, permissions, query, recovery_codes, rotation, serving, sign_ins, touched,
+    key_users, listing, near, nodes, permissions, query, recovery_codes, rotation, serving,
+    sign_ins, touched,
 };
 
 /// The administration. Cheap to clone.
@@ -263,6 +264,7 @@ impl Admin {
         let site = self.changed_site(actor.site, &wanted).await?;
         let steps =
             compute(&state, site, wanted, self.settler.clone(), PasswordWork::Leave).await?;
+        key_users::check(&self.parts.db, actor, &state, &steps).await?;
         Ok(self.shown(&steps))
     }
 
@@ -347,7 +349,7 @@ impl Admin {
         let key = change.key();
         let wanted = |state: &State| change.wanted(state);
         let computed = self.computed(actor.site, Some(&key), wanted, Thoroughness::Plan).await?;
-        may_change_sites(actor, &computed.steps)?;
+        self.check_actor(actor, &computed.before, &computed.steps).await?;
         Ok(self.shown(&computed.steps))
     }
 
@@ -487,7 +489,7 @@ impl Admin {
             if steps.iter().all(|step| step.shown.action == Action::Unchanged) {
                 return Ok(Outcome::Made(Made { steps, answer: None }));
             }
-            may_change_sites(actor, &steps)?;
+            self.check_actor(actor, &before, &steps).await?;
             let mut tx = match held {
                 Some(tx) => tx,
                 None => {
@@ -516,6 +518,12 @@ impl Admin {
             once.keep_in(tx, &answer).await?;
         }
         Ok(Some(answer))
+    }
+
+    /// Refuses steps of a change that are not for the actor.
+    async fn check_actor(&self, actor: &Actor, before: &State, steps: &[Step]) -> Result<()> {
+        may_change_sites(actor, steps)?;
+        key_users::check(&self.parts.db, actor, before, steps).await
     }
 
     /// The steps of a change, from what it touches. If it cannot be made, the error is that of the

@@ -36,6 +36,7 @@ mod filter;
 mod held;
 mod job_orders;
 mod jobs;
+mod key_users;
 pub mod limits;
 mod link_order;
 mod links;

@@ -117,6 +117,7 @@ impl<'a> Relations<'a> {
     pub(crate) fn contradiction(&self, noun: &AnyNoun) -> Option<(String, String)> {
         match noun {
             AnyNoun::Account(account) => self.of_account(account),
+            AnyNoun::Key(key) if !key.users.is_empty() => self.of_key_users(key),
             AnyNoun::Key(key) => {
                 let account = self.account(key.account.as_ref()?)?;
                 if is_link(account) != (key.key_type == KeyType::Link) {
@@ -145,6 +146,17 @@ impl<'a> Relations<'a> {
                 if let EndpointTarget::As2(as2) = &endpoint.target {
                     return self.of_as2_partner(&endpoint.name, as2);
                 }
+                if let Some((field, name)) = endpoint.target.client_key() {
+                    let key = self.key(name)?;
+                    let fits = key.key_type == KeyType::Tls && key.private_sealed.is_some();
+                    return (!fits).then(|| {
+                        let problem = format!(
+                            "key '{name}' proves nothing to a server: it must be of type tls and \
+                             have its private half"
+                        );
+                        (field.to_owned(), problem)
+                    });
+                }
                 let EndpointTarget::Sftp(sftp) = &endpoint.target else { return None };
                 let key = self.key(sftp.key.as_ref()?)?;
                 (key.private_sealed.is_none() || key.key_type != KeyType::SshUser).then(|| {
@@ -160,6 +172,16 @@ impl<'a> Relations<'a> {
             AnyNoun::Site(site) => self.of_site(site),
             AnyNoun::Policy(_) => None,
         }
+    }
+
+    /// Only those who may change something can be named.
+    fn of_key_users(&self, key: &Key) -> Option<(String, String)> {
+        key.users.iter().enumerate().find_map(|(at, name)| {
+            let account = self.account(name)?;
+            let fits = matches!(account.account_type, AccountType::Admin | AccountType::Group);
+            let problem = format!("'{name}' is neither of type admin nor a group");
+            (!fits).then(|| (format!("users.{at}"), problem))
+        })
     }
 
     fn of_model(&self, model: &Model) -> Option<(String, String)> {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::*;
 
 mod approvals;
+mod key_users;
 mod lists;
 mod passkeys;
 mod password_rules;

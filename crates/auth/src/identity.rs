@@ -13,13 +13,25 @@ pub(crate) fn check<'a>(
     shown: &ClientCertificate,
     now: Timestamp,
 ) -> Result<&'a CertificateName, &'static str> {
-    if now < shown.not_before || shown.not_after <= now {
+    if !is_valid(shown, now) {
         return Err("the certificate that it logged in with is not valid at this time");
     }
-    let is_it = |wanted: &&CertificateName| match wanted {
+    let found = named(&account.certificates, shown);
+    found.ok_or("the certificate that it logged in with is not the account's any more")
+}
+
+/// Whether `shown` counts at this time.
+pub(crate) fn is_valid(shown: &ClientCertificate, now: Timestamp) -> bool {
+    shown.not_before <= now && now < shown.not_after
+}
+
+/// By which entry of a list `shown` is known.
+pub(crate) fn named<'l>(
+    list: &'l [CertificateName],
+    shown: &ClientCertificate,
+) -> Option<&'l CertificateName> {
+    list.iter().find(|wanted| match wanted {
         CertificateName::Fingerprint(print) => *print == shown.fingerprint,
         name => shown.certified && shown.names.contains(name),
-    };
-    let found = account.certificates.iter().find(is_it);
-    found.ok_or("the certificate that it logged in with is not the account's any more")
+    })
 }

@@ -28,6 +28,7 @@ mod as2_receipts;
 mod backoff;
 mod calendars;
 mod check;
+mod client_key;
 mod condition;
 mod dry_run;
 mod exec;

@@ -13,7 +13,7 @@ use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{Step, StepSpec, When};
 use entrepot_nouns::{
-    CommandPattern, Endpoint, Event, Fact, Job, JobState, Name, Noun as _, ReplayId, Rule,
+    CommandPattern, Endpoint, Event, Fact, Job, JobState, Key, Name, Noun as _, ReplayId, Rule,
     RuleVersion, SiteId, Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
@@ -47,8 +47,37 @@ impl WaitedRule {
     }
 }
 
-/// The endpoints of a site by name.
-pub(crate) type Servers = HashMap<Name, Stored<Endpoint>>;
+/// What steps talk to for which a client waits.
+#[derive(Default)]
+pub(crate) struct Servers {
+    endpoints: HashMap<Name, Stored<Endpoint>>,
+    /// Those that prove to servers who we are.
+    keys: HashMap<Name, Key>,
+}
+
+impl Servers {
+    /// The servers of a site.
+    async fn of_site(db: &Db, site: SiteId) -> Result<Servers, DbError> {
+        let endpoints = db.list::<Endpoint>(site).await?;
+        let names_key = |it: &Stored<Endpoint>| it.noun.target.client_key().is_some();
+        let mut keys = Vec::new();
+        if endpoints.iter().any(names_key) {
+            keys = db.list::<Key>(site).await?;
+        }
+        let keys = keys.into_iter().map(|key| (key.noun.name.clone(), key.noun));
+        let endpoints = endpoints.into_iter().map(|it| (it.noun.name.clone(), it));
+        Ok(Servers { endpoints: endpoints.collect(), keys: keys.collect() })
+    }
+
+    pub(crate) fn endpoint(&self, name: &Name) -> Option<&Stored<Endpoint>> {
+        self.endpoints.get(name)
+    }
+
+    /// The key whose certificate is shown to a server.
+    pub(crate) fn key_for(&self, server: &Stored<Endpoint>) -> Option<Key> {
+        self.keys.get(server.noun.target.client_key()?.1).cloned()
+    }
+}
 
 /// The enabled rules of one revision of the configuration.
 pub(crate) struct Rules {
@@ -121,8 +150,7 @@ impl Rules {
             let id = SiteId(site.id);
             let of_site = db.list::<Rule>(id).await?;
             if of_site.iter().any(|rule| names_servers(&rule.noun)) {
-                let all = db.list::<Endpoint>(id).await?.into_iter();
-                servers.insert(id, all.map(|it| (it.noun.name.clone(), it)).collect());
+                servers.insert(id, Servers::of_site(db, id).await?);
             }
             rules.extend(of_site);
             let (name, calendars) = (site.noun.name.to_string(), Calendars::of_site(db, id).await?);

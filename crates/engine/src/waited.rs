@@ -20,6 +20,7 @@ use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::client_key;
 use crate::condition::Subject;
 use crate::exec::{self, Setting};
 use crate::files::AccountFiles;
@@ -189,7 +190,9 @@ impl<'a> Answer<'a> {
     async fn http(&mut self, spec: &HttpSpec) -> Result<Json, StepError> {
         let server = self.server(&spec.endpoint)?;
         let draft = http::draft(spec, Values { event: self.event, noted: Some(&self.noted) })?;
-        let asking = http::HttpAsking { shared: self.shared, spec, server };
+        let key = self.servers.and_then(|servers| servers.key_for(server));
+        let identity = client_key::identity(self.shared, server, key).await?;
+        let asking = http::HttpAsking { shared: self.shared, spec, server, identity };
         let key = ids::sent_by_step(JobId(self.event.id.0), &StepKey::numbered(self.begun));
         asking.ask(draft, &key.to_string()).await
     }
@@ -225,7 +228,7 @@ impl<'a> Answer<'a> {
     }
 
     fn server(&self, name: &Name) -> Result<&'a Stored<Endpoint>, StepError> {
-        let found = self.servers.and_then(|servers| servers.get(name));
+        let found = self.servers.and_then(|servers| servers.endpoint(name));
         found
             .ok_or_else(|| StepError::permanent("EP0811", format!("there is no endpoint '{name}'")))
     }

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_net::http::{Client, HeaderValue, Response, StatusCode};
-use entrepot_net::tls::ServerTrust;
+use entrepot_net::tls::{ClientIdentity, ServerTrust};
 use entrepot_nouns::Secret;
 
 use crate::limits::{HTTP_QUOTED_BYTES, HTTP_QUOTED_CHARACTERS};
@@ -15,6 +15,20 @@ pub(crate) fn client(system: &Client, authorities: Option<&str>) -> Client {
         Some(pem) => Client::new(ServerTrust::Authorities(pem.as_bytes().to_vec())),
         None => system.clone(),
     }
+}
+
+/// The same, and one that shows its certificate to servers that ask for one, where it has any.
+pub(crate) fn proving(
+    system: &Client,
+    authorities: Option<&str>,
+    identity: Option<ClientIdentity>,
+) -> Client {
+    let Some(identity) = identity else { return client(system, authorities) };
+    let trust = match authorities {
+        Some(pem) => ServerTrust::Authorities(pem.as_bytes().to_vec()),
+        None => ServerTrust::System,
+    };
+    Client::with_identity(trust, identity)
 }
 
 /// How the program names itself to servers.

@@ -34,7 +34,7 @@ use crate::dial::{self, DialPolicy};
 use crate::dialled::Dialled;
 use crate::error::NetError;
 use crate::limits::{HTTP_BODY_TIME, HTTP_FIELDS, HTTP_HEAD_BYTES, HTTP_HEAD_TIME};
-use crate::tls::{HandshakeError, ServerTrust, TlsClient, TlsConfigError};
+use crate::tls::{ClientIdentity, HandshakeError, ServerTrust, TlsClient, TlsConfigError};
 
 mod outgoing;
 #[cfg(test)]
@@ -291,6 +291,8 @@ pub struct Client(Arc<Route>);
 enum Route {
     Network {
         trust: ServerTrust,
+        /// What is shown to servers that ask who we are.
+        identity: Option<ClientIdentity>,
         /// Made of `trust` at the first request under TLS.
         tls: OnceLock<TlsClient>,
     },
@@ -301,7 +303,13 @@ impl Client {
     /// Reaches servers over the network, and checks those of `https` by `trust`, which is read at
     /// the first request that needs it.
     pub fn new(trust: ServerTrust) -> Self {
-        Client(Arc::new(Route::Network { trust, tls: OnceLock::new() }))
+        Client(Arc::new(Route::Network { trust, identity: None, tls: OnceLock::new() }))
+    }
+
+    /// The same, and shows a certificate to those that ask for one.
+    pub fn with_identity(trust: ServerTrust, identity: ClientIdentity) -> Self {
+        let identity = Some(identity);
+        Client(Arc::new(Route::Network { trust, identity, tls: OnceLock::new() }))
     }
 
     /// Reaches the server behind a Unix socket, in clear text whatever the URL's scheme; of the
@@ -319,8 +327,9 @@ impl Client {
         let time = request.head_time;
         let sending = async {
             match &*self.0 {
-                Route::Network { trust, tls } => {
-                    let stream = connect(&request, trust, tls).await?;
+                Route::Network { trust, identity, tls } => {
+                    let known = Known { trust, identity: identity.as_ref(), tls };
+                    let stream = connect(&request, known).await?;
                     exchange(stream, request).await
                 }
                 Route::Socket(path) => {
@@ -336,12 +345,16 @@ impl Client {
     }
 }
 
+/// What a client knows of TLS.
+struct Known<'a> {
+    trust: &'a ServerTrust,
+    identity: Option<&'a ClientIdentity>,
+    tls: &'a OnceLock<TlsClient>,
+}
+
 /// Connects to the host of a request, and goes under TLS if its URL says so.
-async fn connect(
-    request: &Request,
-    trust: &ServerTrust,
-    tls: &OnceLock<TlsClient>,
-) -> Result<Dialled, HttpError> {
+async fn connect(request: &Request, known: Known<'_>) -> Result<Dialled, HttpError> {
+    let Known { trust, identity, tls } = known;
     let Target { scheme, host, port, .. } = &request.target;
     // The time of the request covers this.
     let stream = dial::tcp(host, *port, &request.dial, Duration::MAX).await?;
@@ -349,7 +362,7 @@ async fn connect(
         let client = match tls.get() {
             Some(known) => known.towards(host)?,
             None => {
-                let made = TlsClient::new(host, trust)?;
+                let made = TlsClient::proving(host, trust, identity)?;
                 // Another request may have made one meanwhile, towards its own host.
                 tls.get_or_init(|| made).towards(host)?
             }

@@ -37,7 +37,7 @@ pub use own::{SelfSigned, self_signed};
 pub use server::TlsServer;
 pub use session::{Reuse, TlsSession};
 pub use stream::{TlsInfo, TlsStream};
-pub use trusting::{ServerTrust, TlsClient};
+pub use trusting::{ClientIdentity, ServerTrust, TlsClient};
 pub use validity::certificate_end;
 pub use version::TlsVersion;
 

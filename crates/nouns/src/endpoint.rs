@@ -491,6 +491,17 @@ impl EndpointTarget {
     }
 }
 
+impl EndpointTarget {
+    /// The key whose certificate proves to the server who we are, and where it is named.
+    pub fn client_key(&self) -> Option<(&'static str, &Name)> {
+        match self {
+            EndpointTarget::Web(web) => Some(("target.web.key", web.key.as_ref()?)),
+            EndpointTarget::Webhook(hook) => Some(("target.webhook.key", hook.key.as_ref()?)),
+            _ => None,
+        }
+    }
+}
+
 impl Noun for Endpoint {
     const KIND: Kind = Kind::Endpoint;
     fn name(&self) -> &Name {
@@ -503,7 +514,10 @@ impl Noun for Endpoint {
                 key.map(|name| Reference::new("target.sftp.key", Kind::Key, name)).collect()
             }
             EndpointTarget::As2(as2) => as2.references(),
-            _ => Vec::new(),
+            target => {
+                let key = target.client_key().into_iter();
+                key.map(|(field, name)| Reference::new(field, Kind::Key, name)).collect()
+            }
         }
     }
     fn check(&self) -> Result<(), FieldError> {

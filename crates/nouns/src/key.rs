@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
-use crate::limits::{HOOK_KEY_BYTES, REVOKED};
+use crate::limits::{HOOK_KEY_BYTES, KEY_USERS, REVOKED};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::passkey::PasskeyPublic;
@@ -31,8 +31,9 @@ pub enum KeyType {
     /// `principals`) may log in as that account; without `account`, as the account whose own name
     /// the certificate has among its principals.
     SshUserCa,
-    /// Proves a listener's identity to clients of TLS: `public` is the certificate chain as PEM,
-    /// the own certificate first, `private` its key as unencrypted PEM.
+    /// Proves a listener's identity to clients of TLS, or ours to servers of endpoints that name
+    /// it: `public` is the certificate chain as PEM, the own certificate first, `private` its key
+    /// as unencrypted PEM.
     Tls,
     /// Lets an account log in by showing a secret that only its owner has: `public` is the hash of
     /// the token, which `entrepot token create` shows once.
@@ -110,6 +111,11 @@ pub struct Key {
     /// Key ids of certificates signed by it that count no longer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revoked_key_ids: Vec<String>,
+    /// Accounts of type admin, or groups, who may change the key and whatever names it: rules,
+    /// endpoints and listeners. Empty: everybody who may change the configuration. Commands on the
+    /// machine of a node may always.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<Name>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -135,6 +141,7 @@ impl Key {
             principals: Vec::new(),
             revoked_serials: Vec::new(),
             revoked_key_ids: Vec::new(),
+            users: Vec::new(),
             note: String::new(),
         }
     }
@@ -147,11 +154,23 @@ impl Noun for Key {
     }
     fn references(&self) -> Vec<Reference> {
         let account = self.account.iter();
-        account.map(|name| Reference::new("account", Kind::Account, name)).collect()
+        let account = account.map(|name| Reference::new("account", Kind::Account, name));
+        let users = self.users.iter().enumerate();
+        let users =
+            users.map(|(at, name)| Reference::new(format!("users.{at}"), Kind::Account, name));
+        account.chain(users).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.key_type != KeyType::ApiToken && !self.scopes.is_empty() {
             return Err(FieldError::new("scopes", "only a key of type api-token has them"));
+        }
+        if self.users.len() > KEY_USERS {
+            return Err(FieldError::new("users", format!("{KEY_USERS} at most")));
+        }
+        let is_of_login = self.account.is_some() || self.key_type == KeyType::SshUserCa;
+        if is_of_login && !self.users.is_empty() {
+            let text = "no rule and no endpoint names a key that lets somebody log in";
+            return Err(FieldError::new("users", text));
         }
         match self.key_type {
             KeyType::Tls => return self.check_tls(),

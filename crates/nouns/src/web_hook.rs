@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::CertificateName;
 use crate::endpoint::header_flaw;
 use crate::limits::{HOOK_BYTES, HOOK_BYTES_USUAL, HOOK_FIELDS, HOOK_KEYS, HOOK_PER_MINUTE};
 use crate::name::Name;
@@ -17,7 +18,8 @@ pub struct WebHook {
     #[serde(default)]
     pub scheme: HookScheme,
     /// Keys of type `web-hook`, one of which the sender knows: two while it changes from one to
-    /// the next.
+    /// the next. None where certificates prove it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<Name>,
     /// Longest body in bytes.
     #[serde(default = "usual_bytes", skip_serializing_if = "is_usual_bytes")]
@@ -44,6 +46,19 @@ pub enum HookScheme {
     Hmac(HmacScheme),
     /// The key itself: `Authorization: Bearer KEY`.
     Bearer,
+    /// The certificate that the sender shows under TLS; the listener asks for one
+    /// (`tls.client_certificates`).
+    Certificate(CertificateScheme),
+}
+
+/// Whose certificates prove where a request comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateScheme {
+    /// Fingerprints of certificates, or names in them (`dns:shop.example`), as accounts list
+    /// theirs. A name counts only in what an authority of the listener has signed
+    /// (`tls.client_authorities`).
+    pub of: Vec<CertificateName>,
 }
 
 /// Where a signature of the body stands, and how it is written.
@@ -97,9 +112,7 @@ impl WebHook {
     pub(crate) fn check(&self, place: &str) -> Result<(), FieldError> {
         let flaw =
             |field: &str, text: String| Err(FieldError::new(format!("{place}.{field}"), text));
-        if self.keys.is_empty() || self.keys.len() > HOOK_KEYS {
-            return flaw("keys", format!("name 1 to {HOOK_KEYS} keys of type web-hook"));
-        }
+        self.check_proof(place)?;
         if !(1..=HOOK_BYTES).contains(&self.limit_bytes) {
             return flaw("limit_bytes", format!("from 1 to {HOOK_BYTES}"));
         }
@@ -123,8 +136,30 @@ impl WebHook {
                 Some(problem) => flaw("scheme.hmac.header", problem.to_owned()),
                 None => Ok(()),
             },
-            HookScheme::Standard | HookScheme::Github | HookScheme::Bearer => Ok(()),
+            HookScheme::Standard
+            | HookScheme::Github
+            | HookScheme::Bearer
+            | HookScheme::Certificate(_) => Ok(()),
         }
+    }
+
+    /// A sender is known by keys or by certificates.
+    fn check_proof(&self, place: &str) -> Result<(), FieldError> {
+        let flaw =
+            |field: &str, text: String| Err(FieldError::new(format!("{place}.{field}"), text));
+        if let HookScheme::Certificate(scheme) = &self.scheme {
+            if !self.keys.is_empty() {
+                return flaw("keys", "a certificate proves it: there is no key".to_owned());
+            }
+            if scheme.of.is_empty() || scheme.of.len() > HOOK_KEYS {
+                return flaw("scheme.certificate.of", format!("name 1 to {HOOK_KEYS}"));
+            }
+            return Ok(());
+        }
+        if self.keys.is_empty() || self.keys.len() > HOOK_KEYS {
+            return flaw("keys", format!("name 1 to {HOOK_KEYS} keys of type web-hook"));
+        }
+        Ok(())
     }
 
     /// The keys that it names.
@@ -143,7 +178,7 @@ impl WebHook {
         let by_scheme: &[&str] = match &self.scheme {
             HookScheme::Standard => &["webhook-id", "webhook-timestamp"],
             HookScheme::Github => &["x-github-event", "x-github-delivery"],
-            HookScheme::Hmac(_) | HookScheme::Bearer => &[],
+            HookScheme::Hmac(_) | HookScheme::Bearer | HookScheme::Certificate(_) => &[],
         };
         let usual = ["content-type", "user-agent"].iter().chain(by_scheme);
         let mut kept: Vec<String> = usual.map(|name| (*name).to_owned()).collect();
@@ -193,6 +228,11 @@ mod tests {
             (
                 json!({"scheme": hmac("X-Sig")["scheme"], "headers": ["x-sig"]}),
                 "when.hook.headers.0",
+            ),
+            (json!({"scheme": {"certificate": {"of": ["dns:a"]}}}), "when.hook.keys"),
+            (
+                json!({"keys": [], "scheme": {"certificate": {"of": []}}}),
+                "when.hook.scheme.certificate.of",
             ),
             (hmac("a b"), "when.hook.scheme.hmac.header"),
             (hmac("Content-Length"), "when.hook.scheme.hmac.header"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use entrepot_auth::PageOrigin;
+use entrepot_net::tls::ClientCertificate;
 use entrepot_nouns::SiteId;
 
 use crate::connection::Connection;
@@ -27,6 +28,14 @@ impl RequestContext {
     /// The client, also behind a balancer.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.connection.peer
+    }
+
+    /// The certificate of the client. The authorities of a listener vouch for names of its own
+    /// site alone.
+    pub(crate) fn certificate_for(&self, site: SiteId) -> Option<ClientCertificate> {
+        let shown = self.connection.certificate(&self.shared)?;
+        let certified = shown.certified && self.shared.site() == site;
+        Some(ClientCertificate { certified, ..shown.clone() })
     }
 
     /// What all connections of the listener share.

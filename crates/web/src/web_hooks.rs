@@ -44,7 +44,9 @@ async fn receive(
     })?;
     let body = whole(body, hook.limit_bytes()).await?;
     let address = context.peer().ip();
-    let message = HookMessage { fields: &parts.headers, body: &body, address };
+    let certificate = context.certificate_for(context.site);
+    let certificate = certificate.as_ref();
+    let message = HookMessage { fields: &parts.headers, body: &body, address, certificate };
     let taken = match hook.receive(message).await? {
         HookReceipt::Event(event) => json!({ "event": event }),
         HookReceipt::Hint => json!({ "watch": name }),

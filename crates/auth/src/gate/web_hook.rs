@@ -15,6 +15,7 @@ use entrepot_crypto::webhook::{SignedMessage, body_signature, is_signed};
 use entrepot_crypto::{SealingContext, Sha256, StreamDigest, constant_time_eq, derived_id};
 use entrepot_journal::Scope;
 use entrepot_net::http::HeaderMap;
+use entrepot_net::tls::ClientCertificate;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::web_hook::{HmacEncoding, HmacScheme, HookScheme, WebHook};
 use entrepot_nouns::{
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use super::Gate;
 use crate::error::{AuthError, Result};
+use crate::identity;
 use crate::limits::{
     HOOK_AGE, HOOK_DEPTH, HOOK_FIELD_BYTES, HOOK_RECORD_BYTES, HOOK_SEEN, HOOK_VALUES,
 };
@@ -54,6 +56,9 @@ pub struct HookMessage<'a> {
     pub body: &'a [u8],
     /// Where it comes from.
     pub address: IpAddr,
+    /// The certificate of the client, whose key it has shown to have. Certified: by an authority of
+    /// a listener of the rule's site.
+    pub certificate: Option<&'a ClientCertificate>,
 }
 
 /// Why a message starts nothing.
@@ -214,6 +219,11 @@ impl RuleHook {
                 let is_proven = word.eq_ignore_ascii_case("bearer") && one_of(&is_right);
                 // Who knows the key may also say which message it is.
                 is_proven.then(|| message_id().map_or_else(by_body, by_id))
+            }
+            HookScheme::Certificate(scheme) => {
+                let shown = message.certificate.filter(|shown| identity::is_valid(shown, now))?;
+                identity::named(&scheme.of, shown)?;
+                Some(message_id().map_or_else(by_body, by_id))
             }
         }
     }

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use entrepot_crypto::SealingContext;
 use entrepot_crypto::webhook::{SignedMessage, body_signature, signatures};
 use entrepot_net::http::{HeaderMap, HeaderName, HeaderValue};
+use entrepot_net::tls::ClientCertificate;
 use entrepot_nouns::{EventId, Fact, Rule, Timestamp};
 use serde_json::{Value, json};
 
@@ -44,7 +45,8 @@ impl World {
             map.append(field, HeaderValue::from_str(value).unwrap());
         }
         let address = Ipv4Addr::new(192, 0, 2, 9).into();
-        let received = hook.receive(HookMessage { fields: &map, body, address }).await;
+        let received =
+            hook.receive(HookMessage { fields: &map, body, address, certificate: None }).await;
         match received? {
             HookReceipt::Event(event) => Ok(event),
             HookReceipt::Hint => panic!("it is no hook that brings events"),
@@ -182,7 +184,9 @@ async fn a_message_that_comes_again_is_the_same_event_for_three_days() {
             fields.insert(field, HeaderValue::from_str(&value).unwrap());
         }
         let address = Ipv4Addr::LOCALHOST.into();
-        hook.receive(HookMessage { fields: &fields, body: BODY, address }).await.unwrap()
+        hook.receive(HookMessage { fields: &fields, body: BODY, address, certificate: None })
+            .await
+            .unwrap()
     };
     // Twice at once, and before any of it is in the database.
     let (first, second) = tokio::join!(send(&world.gate), send(&world.gate));
@@ -279,4 +283,39 @@ async fn only_keys_that_count_now_prove_something_and_only_to_rules_that_ask() {
     world.put(&Rule { when, ..rule }).await;
     assert!(world.gate.rule_hook(SiteId::MAIN, &name("r")).await.unwrap().is_none());
     assert!(world.gate.rule_hook(SiteId::MAIN, &name("x")).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_proves_a_message_while_it_is_valid_and_vouched_for() {
+    let world = World::new().await;
+    let of = json!({"of": ["dns:shop.example", format!("SHA256:{}", "07".repeat(32))]});
+    world.hook(json!({"keys": [], "scheme": {"certificate": of}})).await;
+    let now = world.env.now();
+    let named = ClientCertificate {
+        fingerprint: [1; 32],
+        names: vec!["dns:shop.example".parse().unwrap()],
+        not_before: now,
+        not_after: now.plus(Duration::from_secs(3600)),
+        certified: true,
+    };
+    let send = async |certificate: Option<&ClientCertificate>, body: &[u8]| {
+        let hook = world.gate.rule_hook(SiteId::MAIN, &name("r")).await.unwrap().unwrap();
+        let (fields, address) = (&HeaderMap::new(), Ipv4Addr::LOCALHOST.into());
+        hook.receive(HookMessage { fields, body, address, certificate }).await
+    };
+    let unproven = |answer: Result<HookReceipt, HookRefusal>| {
+        assert!(matches!(answer, Err(HookRefusal::Unproven)), "{answer:?}");
+    };
+    unproven(send(None, b"{}").await);
+    let anybody = ClientCertificate { certified: false, ..named.clone() };
+    unproven(send(Some(&anybody), b"{}").await);
+    let other = ClientCertificate { names: Vec::new(), ..named.clone() };
+    unproven(send(Some(&other), b"{}").await);
+    let first = send(Some(&named), b"{}").await.unwrap();
+    // Without an id a message is known by its body.
+    assert_eq!(send(Some(&named), b"{}").await.unwrap(), first);
+    let pinned = ClientCertificate { fingerprint: [7; 32], ..other };
+    assert_ne!(send(Some(&pinned), b"[]").await.unwrap(), first);
+    world.env.advance(Duration::from_secs(3600));
+    unproven(send(Some(&named), b"{}").await);
 }

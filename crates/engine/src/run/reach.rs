@@ -1,9 +1,11 @@
 //! What a job reaches: its file, the account's view of files, and endpoints.
 
+use entrepot_net::tls::ClientIdentity;
 use entrepot_nouns::noun::Stored;
-use entrepot_nouns::{Endpoint, Name, VPath};
+use entrepot_nouns::{Endpoint, Key, Name, VPath};
 
 use super::Run;
+use crate::client_key;
 use crate::files::AccountFiles;
 use crate::pattern;
 use crate::step::StepError;
@@ -50,6 +52,18 @@ impl Run<'_> {
         let endpoint = self.endpoint(name).await?;
         let env = self.shared.recorder.env();
         self.hold.waiting(self.shared.file_access.open_endpoint(&endpoint, env)).await?
+    }
+
+    /// What proves to the server of an endpoint who we are, if the endpoint names a key for that.
+    pub(crate) async fn identity(
+        &self,
+        server: &Stored<Endpoint>,
+    ) -> Result<Option<ClientIdentity>, StepError> {
+        let Some((_, name)) = server.noun.target.client_key() else { return Ok(None) };
+        let (db, site) = (&self.shared.db, self.job.site);
+        let key = self.hold.insist(|| db.find::<Key>(site, name)).await?;
+        let key = key.map(|key| key.noun);
+        self.hold.waiting(client_key::identity(self.shared, server, key)).await?
     }
 
     /// An endpoint by name.

@@ -13,6 +13,7 @@ use entrepot_net::http::{
     BodyWriter, Client, HeaderName, HeaderValue, HttpError, Method, Request, Response, header,
     streamed,
 };
+use entrepot_net::tls::ClientIdentity;
 use entrepot_nouns::endpoint::WebTarget;
 use entrepot_nouns::rule::{HttpAnswer, HttpMethod, HttpSpec};
 use entrepot_nouns::{Endpoint, EndpointTarget, Name, Secret, Stored, Timestamp};
@@ -41,7 +42,8 @@ impl Step for HttpSpec {
     async fn run(&self, run: &mut Run<'_>, key: &StepKey) -> Result<(), StepError> {
         let draft = draft(self, run.values())?;
         let server = run.endpoint(&self.endpoint).await?;
-        let asking = HttpAsking { shared: run.shared, spec: self, server: &server };
+        let identity = run.identity(&server).await?;
+        let asking = HttpAsking { shared: run.shared, spec: self, server: &server, identity };
         let key = ids::sent_by_step(run.job.id, key).to_string();
         let ready = run.hold.waiting(asking.prepare(draft, &key)).await??;
         let answered = match ready.content {
@@ -80,6 +82,8 @@ pub(crate) struct HttpAsking<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) spec: &'a HttpSpec,
     pub(crate) server: &'a Stored<Endpoint>,
+    /// What is shown to the server if it asks who we are.
+    pub(crate) identity: Option<ClientIdentity>,
 }
 
 /// A request that can be sent.
@@ -113,7 +117,8 @@ impl HttpAsking<'_> {
             return Err(other_kind(&self.spec.endpoint, kind, "web"));
         };
         let secret = self.shared.file_access.secret(self.server).await?;
-        let client = web_client::client(&self.shared.web, target.authorities.as_deref());
+        let authorities = target.authorities.as_deref();
+        let client = web_client::proving(&self.shared.web, authorities, self.identity.clone());
         let proof = proof(self, target, secret.as_ref(), &client).await?;
         let mut request = request(self.spec, target, &draft)?;
         if let Some((name, value)) = proof.field {

@@ -58,7 +58,8 @@ impl Step for WebhookSpec {
             request.header(header::USER_AGENT, web_client::user_agent()).content(media_type, body);
         request.dial = DialPolicy { allow_private: target.allow_private };
         request.head_time = WEBHOOK_TIME;
-        let client = web_client::client(&run.shared.web, target.authorities.as_deref());
+        let (authorities, identity) = (target.authorities.as_deref(), run.identity(&stored).await?);
+        let client = web_client::proving(&run.shared.web, authorities, identity);
         run.hold.fence().await?;
         let sent = run.hold.waiting(client.send(request)).await?;
         let response = sent.map_err(|error| http::not_sent(&self.endpoint, &error))?;

@@ -176,7 +176,7 @@ pub(super) fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfi
     if chain.is_empty() { Err(TlsConfigError::NoCertificate) } else { Ok(chain) }
 }
 
-fn certified(
+pub(super) fn certified(
     chain: &[CertificateDer<'static>],
     key: &Secret,
     provider: &CryptoProvider,

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
+use entrepot_nouns::Secret;
 use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
@@ -16,11 +17,13 @@ use rustls::client::{
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::client::ClientTlsStream;
+use super::config::{certified, chain};
 use super::error::{HandshakeError, TlsConfigError};
 use super::signatures::Signatures;
 use super::stream::resumed;
@@ -41,6 +44,28 @@ pub enum ServerTrust {
     System,
 }
 
+/// What proves to servers who we are: a certificate, those that signed it, and its key.
+#[derive(Clone)]
+pub struct ClientIdentity(Arc<SingleCertAndKey>);
+
+impl ClientIdentity {
+    /// Of certificates as PEM, the own one first, and its unencrypted key as PEM.
+    ///
+    /// # Errors
+    /// They cannot be read, or do not belong together.
+    pub fn read(certificates: &[u8], key: &Secret) -> Result<Self, TlsConfigError> {
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let certified = certified(&chain(certificates)?, key, &provider)?;
+        Ok(ClientIdentity(Arc::new(SingleCertAndKey::from(certified))))
+    }
+}
+
+impl fmt::Debug for ClientIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientIdentity").finish_non_exhaustive()
+    }
+}
+
 /// A client of one server. Each [`TlsClient::session`] of it remembers tickets of its own.
 #[derive(Clone)]
 pub struct TlsClient {
@@ -55,6 +80,18 @@ impl TlsClient {
     /// # Errors
     /// A pin is none, no authority is known, or `host` is no name.
     pub fn new(host: &str, trust: &ServerTrust) -> Result<Self, TlsConfigError> {
+        TlsClient::proving(host, trust, None)
+    }
+
+    /// The same, which shows a certificate of its own to a server that asks for one.
+    ///
+    /// # Errors
+    /// As of [`TlsClient::new`].
+    pub fn proving(
+        host: &str,
+        trust: &ServerTrust,
+        identity: Option<&ClientIdentity>,
+    ) -> Result<Self, TlsConfigError> {
         let refused = |reason: String| TlsConfigError::Authorities(reason);
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let name = server_name(host)?;
@@ -63,8 +100,11 @@ impl TlsClient {
             .with_safe_default_protocol_versions()
             .map_err(|error| refused(error.to_string()))?
             .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
+            .with_custom_certificate_verifier(verifier);
+        let config = match identity {
+            Some(ClientIdentity(own)) => config.with_client_cert_resolver(own.clone()),
+            None => config.with_no_client_auth(),
+        };
         Ok(TlsClient { config: Arc::new(config), name, tickets: Arc::default() })
     }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
+use crate::name::Name;
 use crate::noun::FieldError;
 use crate::secret::{Sealed, Secret};
 
@@ -31,6 +32,9 @@ pub struct WebTarget {
     /// stored or shown.
     #[serde(default, skip_serializing)]
     pub password: Option<Secret>,
+    /// A key of type `tls`: its certificate proves to the server who we are (mutual TLS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Name>,
     /// Authorities that sign its certificate, PEM; unset: those this machine trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorities: Option<String>,
@@ -88,6 +92,9 @@ pub struct WebhookTarget {
     /// in, never stored or shown.
     #[serde(default, skip_serializing)]
     pub secret_key: Option<Secret>,
+    /// A key of type `tls`: its certificate proves to the receiver who we are (mutual TLS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Name>,
     /// Authorities that sign the receiver's certificate, PEM; unset: those this machine trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorities: Option<String>,
@@ -315,6 +322,7 @@ pub(crate) fn header_flaw(name: &str) -> Option<&'static str> {
 impl WebTarget {
     pub(super) fn check(&self) -> Result<(), FieldError> {
         check_url("target.web.url", &self.url)?;
+        check_client_key("target.web.key", self.key.as_ref(), &self.url)?;
         if self.url.contains(['?', '#']) {
             let text = "leave the query to the paths of steps";
             return Err(FieldError::new("target.web.url", text));
@@ -350,6 +358,15 @@ impl WebTarget {
     }
 }
 
+/// A certificate is shown under TLS alone.
+fn check_client_key(field: &str, key: Option<&Name>, url: &str) -> Result<(), FieldError> {
+    let is_shown = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+    if key.is_some() && !is_shown {
+        return Err(FieldError::new(field, "a certificate is shown under TLS alone: use https"));
+    }
+    Ok(())
+}
+
 impl OauthClient {
     fn check(&self) -> Result<(), FieldError> {
         let flaw = |field: &str, text: &str| {
@@ -374,6 +391,7 @@ impl OauthClient {
 impl WebhookTarget {
     pub(super) fn check(&self) -> Result<(), FieldError> {
         check_url("target.webhook.url", &self.url)?;
+        check_client_key("target.webhook.key", self.key.as_ref(), &self.url)?;
         if self.secret_key.is_none() && self.secret_key_sealed.is_none() {
             let text = "give the key that the receiver knows: 'whsec_' and base64";
             return Err(FieldError::new("target.webhook.secret_key", text));
