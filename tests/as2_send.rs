@@ -18,7 +18,7 @@ struct Pair {
 }
 
 /// A certificate and its key, made by nothing of ours, as a key of AS2; of ours with both halves.
-fn key(node: &Node, name: &str) -> Result<(Value, Value)> {
+pub(crate) fn key(node: &Node, name: &str) -> Result<(Value, Value)> {
     let (private, public) = (node.scratch().join("as2.key"), node.scratch().join("as2.pem"));
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]);

@@ -159,7 +159,12 @@ fn a_trace_follows_a_file_from_its_arrival_to_its_delivery() -> Result<()> {
         let again = trace(of, "delivered")?;
         assert_eq!(again["chain"]["event"]["id"], chain["event"]["id"], "{of}");
     }
-    assert_eq!(trace("a.xml", "delivered")?["chain"]["event"]["id"], chain["event"]["id"]);
+    let digest = blake3::hash(b"<a/>").to_hex();
+    for of in ["a.xml", "A.xml.FILEPART", digest.as_str(), &digest.to_uppercase()] {
+        let again = trace(of, "delivered")?;
+        assert_eq!(again["chain"]["event"]["id"], chain["event"]["id"], "{of}");
+    }
+    assert_eq!(trace(&"0".repeat(64), "unknown")?["chain"], Value::Null);
     let said = node.cli(&["trace", "/in/a.xml"])?;
     ensure!(said.contains("─ rule sort: done"), "{said}");
     ensure!(said.ends_with("Z\n") && said.contains("delivered to 'large/a.xml'"), "{said}");

@@ -56,6 +56,7 @@ mod steps;
 mod stores;
 mod storm;
 mod talk;
+mod trace_far;
 mod transforms;
 mod upgrade;
 mod wan;

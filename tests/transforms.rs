@@ -58,7 +58,7 @@ impl Gpg {
     }
 
     /// `content` as a message for ours, made with these options.
-    fn message(&self, node: &Node, options: &[&str], content: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn message(&self, node: &Node, options: &[&str], content: &[u8]) -> Result<Vec<u8>> {
         let file = local_file(node, "clear", content)?;
         let arguments =
             [&["--encrypt", "-r", "ours", "-o", "-"], options, &[text(&file)?]].concat();

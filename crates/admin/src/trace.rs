@@ -8,8 +8,8 @@ use entrepot_db::{Db, EventFilter, event_paths};
 use entrepot_nouns::explanation::{EventName, Remark, RemarkReason};
 use entrepot_nouns::trace::{Trace, TraceState, TraceSubject, TracedEvent, TracedJob};
 use entrepot_nouns::{
-    AdminRight, Event, EventId, Fact, Job, JobId, JobState, SiteId, Timestamp, TransferId,
-    TransferState,
+    AdminRight, Direction, Event, EventId, Fact, Job, JobId, JobState, SiteId, Timestamp, Transfer,
+    TransferId, TransferState,
 };
 
 use crate::actor::Actor;
@@ -36,6 +36,7 @@ impl Admin {
         let found = match &subject {
             TraceSubject::Path(path) => self.traced_path(actor, path).await?,
             TraceSubject::FileName(name) => self.traced_name(actor, name).await?,
+            TraceSubject::Digest(digest) => self.traced_digest(actor, digest).await?,
             TraceSubject::Sequence(sequence) => {
                 let event = self.event_of(actor, &EventName::Sequence(*sequence)).await?;
                 Found::Event(Box::new(event))
@@ -108,6 +109,11 @@ impl Admin {
                 break;
             }
         }
+        // It may have come long before the events that were searched.
+        let named = self.parts().db.transfers_named(actor.site, name, limits::TRACED_TRANSFERS);
+        if let Some(found) = self.traced_transfer(actor, &named.await?).await? {
+            return Ok(found);
+        }
         if let Some(event) = best {
             return Ok(Found::Event(Box::new(event)));
         }
@@ -116,6 +122,34 @@ impl Admin {
              that are searched"
         );
         Ok(Found::Nothing { state: TraceState::Unknown, summary, remarks: Vec::new() })
+    }
+
+    /// The newest arrival of a file with this content, or else whatever was done with one.
+    async fn traced_digest(&self, actor: &Actor, digest: &[u8; 32]) -> Result<Found> {
+        let db = &self.parts().db;
+        let found = db.transfers_with_digest(actor.site, digest, limits::TRACED_TRANSFERS).await?;
+        if let Some(found) = self.traced_transfer(actor, &found).await? {
+            return Ok(found);
+        }
+        if let Some(transfer) = found.first() {
+            return self.traced_id(actor, &TraceSubject::Id(transfer.id.0)).await;
+        }
+        let summary = "no transfer is of a file with this digest".to_owned();
+        Ok(Found::Nothing { state: TraceState::Unknown, summary, remarks: Vec::new() })
+    }
+
+    /// What leads to the beginning of a chain among transfers, the newest first: an arrival, or
+    /// else what a job did. A file that was only read leads to nothing.
+    async fn traced_transfer(
+        &self,
+        actor: &Actor,
+        transfers: &[Transfer],
+    ) -> Result<Option<Found>> {
+        let arrival = transfers.iter().find(|it| it.direction == Direction::In);
+        let Some(best) = arrival.or_else(|| transfers.iter().find(|it| it.job.is_some())) else {
+            return Ok(None);
+        };
+        self.traced_id(actor, &TraceSubject::Id(best.id.0)).await.map(Some)
     }
 
     /// An id of an event, a transfer or a job.
@@ -137,6 +171,12 @@ impl Admin {
             return Ok(Found::Event(Box::new(row.event)));
         }
         let known = db.transfer(site, transfer).await?.ok_or_else(|| missing(subject))?;
+        // What a job fetched is known by the job alone.
+        if let Some(job) = known.job
+            && let Some(job) = db.job(site, job).await?
+        {
+            return Ok(Found::Job(Box::new(job)));
+        }
         let (state, since) = (known.state.as_str(), known.changed_at);
         let summary = match known.error {
             Some(error) => format!("the transfer of '{}' is {state}: {error}", known.path),

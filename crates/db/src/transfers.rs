@@ -83,13 +83,13 @@ macro_rules! upsert {
         sql!(
             "INSERT INTO transfers (id, site, direction, state, protocol, account, path, ",
             "endpoint, session, job, size, blake3, sha256, started_at, changed_at, fact_id, ",
-            "error) ",
+            "error, name) ",
             $values,
             " ON CONFLICT (id) DO UPDATE SET state = excluded.state, path = excluded.path, ",
             "endpoint = excluded.endpoint, session = excluded.session, job = excluded.job, ",
             "size = excluded.size, blake3 = excluded.blake3, sha256 = excluded.sha256, ",
             "changed_at = excluded.changed_at, fact_id = excluded.fact_id, ",
-            "error = excluded.error ",
+            "error = excluded.error, name = excluded.name ",
             "WHERE transfers.state IN ('active', 'partial', 'held', 'quarantined') AND ",
             "(excluded.state NOT IN ('active', 'partial', 'held', 'quarantined') OR ",
             "(excluded.changed_at, excluded.fact_id) > (transfers.changed_at, transfers.fact_id))",
@@ -102,20 +102,23 @@ statements! {
     BY_TIME = search!("AND CAST($8 AS TEXT) IS NULL");
     BY_ACCOUNT = search!("AND account = $8");
     UPSERT_SQLITE = upsert!(
-        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
+        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
     );
+    BY_NAME = select!("AND name = $2 ORDER BY changed_at DESC, id DESC LIMIT $3");
+    BY_BLAKE3 = select!("AND blake3 = $2 ORDER BY changed_at DESC, id DESC LIMIT $3");
+    BY_SHA256 = select!("AND sha256 = $2 ORDER BY changed_at DESC, id DESC LIMIT $3");
 }
 
 /// As `UPSERT_SQLITE`, an array a column.
 pub(crate) const UPSERT_POSTGRES: Sql = upsert!(
     "SELECT * FROM UNNEST($1::UUID[], $2::UUID[], $3::TEXT[], $4::TEXT[], $5::TEXT[], \
      $6::TEXT[], $7::TEXT[], $8::TEXT[], $9::UUID[], $10::UUID[], $11::BIGINT[], $12::TEXT[], \
-     $13::TEXT[], $14::BIGINT[], $15::BIGINT[], $16::UUID[], $17::TEXT[])"
+     $13::TEXT[], $14::BIGINT[], $15::BIGINT[], $16::UUID[], $17::TEXT[], $18::TEXT[])"
 );
 
 /// Rows of [`push_row`].
 pub(crate) const UPSERT: Batch =
-    Batch { sqlite: UPSERT_SQLITE, postgres: UPSERT_POSTGRES, width: 17 };
+    Batch { sqlite: UPSERT_SQLITE, postgres: UPSERT_POSTGRES, width: 18 };
 
 /// Transfers as the facts of a batch leave them.
 #[derive(Default)]
@@ -238,7 +241,13 @@ fn push_row(transfer: &Transfer, fact: EventId, row: &mut Vec<Value>) {
         transfer.changed_at.into(),
         fact.0.into(),
         Value::maybe_text(transfer.error.as_deref()),
+        Value::text(file_name(&transfer.path)),
     ]);
+}
+
+/// The last component of a path, as transfers are found by it.
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_lowercase()
 }
 
 fn digest(row: &Row<'_>, index: usize) -> Result<Option<[u8; 32]>> {
@@ -284,6 +293,33 @@ impl Db {
             page(filter.limit),
         ];
         self.read(sql, values, read_row).await
+    }
+
+    /// The newest transfers of files of this name, whatever the case of its letters and in whatever
+    /// folder or at whatever endpoint.
+    pub async fn transfers_named(
+        &self,
+        site: SiteId,
+        name: &str,
+        limit: u32,
+    ) -> Result<Vec<Transfer>> {
+        let values = vec![site.0.into(), Value::text(file_name(name)), page(limit)];
+        self.read(BY_NAME, values, read_row).await
+    }
+
+    /// The newest transfers of files with this digest, BLAKE3 or SHA-256.
+    pub async fn transfers_with_digest(
+        &self,
+        site: SiteId,
+        digest: &[u8; 32],
+        limit: u32,
+    ) -> Result<Vec<Transfer>> {
+        let mut found = Vec::new();
+        for sql in [BY_BLAKE3, BY_SHA256] {
+            let values = vec![site.0.into(), Value::text(hex(digest)), page(limit)];
+            found.extend(self.read(sql, values, read_row).await?);
+        }
+        Ok(found)
     }
 
     /// The transfer with this id, in whatever state; `None` if the site has no such transfer.

@@ -16,9 +16,10 @@ use crate::job::{JobState, JobStep};
 use crate::name::Name;
 use crate::rule_version::{RuleVersion, StepAddress};
 use crate::time::Timestamp;
+use crate::transfer::{hex, unhex32};
 
 /// What is traced, as it was typed: an id of an event, a transfer or a job; the number of an event;
-/// a path as accounts see it; or the name of a file, in whatever folder.
+/// a path as accounts see it; the name of a file, in whatever folder; or its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -31,12 +32,17 @@ pub enum TraceSubject {
     Path(String),
     /// The last component of a path.
     FileName(String),
+    /// The digest of a file, BLAKE3 or SHA-256: 64 hexadecimal digits.
+    Digest([u8; 32]),
 }
 
 impl From<String> for TraceSubject {
     fn from(text: String) -> TraceSubject {
         if text.starts_with('/') {
             return TraceSubject::Path(text);
+        }
+        if let Some(digest) = unhex32(&text.to_ascii_lowercase()) {
+            return TraceSubject::Digest(digest);
         }
         match (text.parse(), text.parse()) {
             (Ok(id), _) => TraceSubject::Id(id),
@@ -59,6 +65,7 @@ impl fmt::Display for TraceSubject {
             TraceSubject::Id(id) => id.fmt(f),
             TraceSubject::Sequence(sequence) => sequence.fmt(f),
             TraceSubject::Path(text) | TraceSubject::FileName(text) => f.write_str(text),
+            TraceSubject::Digest(digest) => f.write_str(&hex(digest)),
         }
     }
 }

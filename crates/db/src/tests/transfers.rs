@@ -45,7 +45,15 @@ async fn facts_become_states(db: Db) {
         assert_eq!(found.endpoint.is_some(), matches!(event.fact, Fact::FileDelivered { .. }));
         let elsewhere = SiteId(uuid::Uuid::from_u128(45));
         assert_eq!(db.transfer(elsewhere, file.transfer).await.unwrap(), None);
+        assert_eq!(db.transfers_named(elsewhere, "a", 64).await.unwrap(), []);
     }
+    let named = db.transfers_named(SiteId::MAIN, "A", 64).await.unwrap();
+    assert_eq!(named.len(), cases.len());
+    assert!(named.is_sorted_by_key(|it| std::cmp::Reverse(it.changed_at)));
+    assert_eq!(db.transfers_named(SiteId::MAIN, "in", 64).await.unwrap(), []);
+    let same = db.transfers_with_digest(SiteId::MAIN, &[9; 32], 3).await.unwrap();
+    assert_eq!(same, named[..3]);
+    assert_eq!(db.transfers_with_digest(SiteId::MAIN, &[8; 32], 3).await.unwrap(), []);
 }
 
 /// The next of a repeatable sequence of numbers below `below`.
