@@ -68,6 +68,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 mod thresholds;
+mod times;
 mod versions;
 mod waited;
 mod watching;
@@ -118,6 +119,7 @@ pub use places::PoolSizes;
 pub use retention::{RetentionParts, RetentionWorker};
 pub use rules::replayed_job;
 pub use shared::EngineOptions;
+pub use times::Times;
 pub use work::WorkFolder;
 
 /// What the engine works with.
@@ -466,6 +468,7 @@ async fn start_rules(shared: Arc<Shared>, stop: CancellationToken) {
         recorder: shared.recorder.clone(),
         membership: shared.membership.clone(),
         stores: Box::new(StoresOf(shared.clone())),
+        meters: shared.meters.clone(),
         lease: shared.options.lease,
     };
     let files = watching::run(parts, stop.clone());

@@ -4,12 +4,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use entrepot_nouns::Timestamp;
 
+use crate::times::Times;
+
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident )*) => {
         /// Counters of one engine; all since its start.
         #[derive(Default)]
         pub struct Meters {
             $( $(#[$doc])* pub $name: AtomicU64, )*
+            /// From looking for due jobs until those that were found are claimed, durably.
+            pub claims: Times,
+            /// Listings of watched folders, with what came of them.
+            pub listings: Times,
             /// Time of the oldest event read and not yet projected, microseconds; 0: none.
             oldest_us: AtomicI64,
         }

@@ -31,6 +31,7 @@ use crate::limits::{
     WATCH_LOOK_TIME, WATCH_PAUSE, WATCH_TICK,
 };
 use crate::membership::Membership;
+use crate::meters::Meters;
 use look::{Looked, Moment};
 use seen::{Found, Seen, Version};
 
@@ -40,6 +41,7 @@ pub(crate) struct WatcherParts {
     pub(crate) recorder: Recorder,
     pub(crate) membership: Arc<Membership>,
     pub(crate) stores: Box<dyn Stores>,
+    pub(crate) meters: Arc<Meters>,
     /// How long jobs are leased: how far off the clock of the node may be follows from it.
     pub(crate) lease: Duration,
 }
@@ -385,6 +387,7 @@ enum LookError {
 
 /// Looks at a folder once, and tells of what it finds and of failures.
 async fn look_once(parts: Arc<WatcherParts>, folder: Arc<Folder>, mut state: State) -> EndedLook {
+    let (env, began) = (parts.recorder.env(), parts.recorder.env().elapsed());
     match try_to_look(&parts, &folder, &mut state).await {
         Ok(()) => {
             if state.failures > 0 {
@@ -406,6 +409,7 @@ async fn look_once(parts: Arc<WatcherParts>, folder: Arc<Folder>, mut state: Sta
             state.failures = state.failures.saturating_add(1);
         }
     }
+    parts.meters.listings.add(env.elapsed().saturating_sub(began));
     EndedLook { folder, state }
 }
 

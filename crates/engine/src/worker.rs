@@ -136,6 +136,7 @@ impl Workers {
         let wants = taken.wants(places);
         let claim = JobClaim { claim, wants, at: now, until: now.plus(lease) };
         let jobs = self.shared.writer.claim(claim).await?;
+        self.shared.meters.claims.add(env.elapsed().saturating_sub(claimed));
         let count = jobs.len();
         for job in jobs {
             if let Some(place) = taken.place(&job) {

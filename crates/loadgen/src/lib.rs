@@ -14,5 +14,5 @@ mod tally;
 pub mod wan;
 mod watch;
 
-pub use report::{Counts, Measure, Report, Scenario};
+pub use report::{Counts, Latency, Measure, Report, Scenario};
 pub use watch::WatchError;

@@ -346,6 +346,10 @@ pub(crate) enum RulesWorkload {
     Deliver,
     /// A program that does nothing; CPU time is that of the node, without the program's.
     Exec,
+    /// No jobs: `--count` files rest in a watched folder, which is listed once a second. A unit is
+    /// a listing, and the bytes are those that the node has taken since before it saw the first
+    /// file. Only if it is named.
+    Watch,
 }
 
 #[derive(Debug, Args)]
@@ -353,7 +357,7 @@ pub(crate) struct BenchRulesArgs {
     /// What to measure; all if unset.
     #[arg(long = "workload", value_enum)]
     pub(crate) workloads: Vec<RulesWorkload>,
-    /// Jobs of each workload.
+    /// Jobs of each workload; of `watch` the files, of which there is the most to see with 100,000.
     #[arg(long, default_value_t = 5_000)]
     pub(crate) count: usize,
     /// Bytes of a file; `K`, `M`, `G` are powers of 1,024.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use entrepot_admin::Document;
 use entrepot_crypto::{Sha256, StreamDigest, document_version};
 use entrepot_db::{DbError, RuleDocument};
-use entrepot_engine::replayed_job;
+use entrepot_engine::{Times, replayed_job};
 use entrepot_journal::Scope;
 use entrepot_loadgen::process::spent;
-use entrepot_loadgen::{Measure, Report};
+use entrepot_loadgen::{Latency, Measure, Report};
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{Digests, Env, Fact, Job, Name, Protocol, ReplayId, Rule, SiteId};
 use entrepot_spawn::Allowed;
@@ -32,6 +32,10 @@ const LOOK: Duration = Duration::from_millis(2);
 const ACCOUNT: &str = "bench";
 /// The rule whose jobs are measured.
 const RULE: &str = "bench";
+/// How often it is looked how many files of a folder are known.
+const LISTED: Duration = Duration::from_millis(500);
+/// Listings of a folder in which nothing happens.
+const QUIET_LISTINGS: u64 = 10;
 /// Jobs that wait are made so many in a transaction.
 const WAITING_BATCH: usize = 1_000;
 
@@ -76,12 +80,25 @@ impl RulesWorkload {
             RulesWorkload::Steps => "rule-steps",
             RulesWorkload::Deliver => "rule-deliver",
             RulesWorkload::Exec => "rule-exec",
+            RulesWorkload::Watch => "rule-watch",
         }
+    }
+
+    /// What starts the rule, and what it does.
+    fn rule(self) -> String {
+        let when = match self {
+            // It would start on each file, and does on none: what is measured is the watching.
+            RulesWorkload::Watch => {
+                "{watch: {endpoint: bench-in, path: /, every: 1s, stable: 1s}}, if: 'false'"
+            }
+            _ => "{event: file.uploaded}",
+        };
+        format!("when: {when}, do: {}", self.steps())
     }
 
     fn steps(self) -> &'static str {
         match self {
-            RulesWorkload::Steps => {
+            RulesWorkload::Steps | RulesWorkload::Watch => {
                 "[{set: {large: 'file.size > 1000'}}, {check: {that: 'true', message: no}}]"
             }
             RulesWorkload::Deliver => "[{deliver: {endpoint: bench-out, path: '{name}'}}]",
@@ -99,32 +116,36 @@ async fn measure(
     let config = prepare(args, workload).await?;
     let facts = files(&args.folder.join("in"), args, env)?;
     let limit = DescriptorPlan::new(descriptors::raise()?, config.workers);
+    let memory = memory_bytes();
     let core = Core::start(&config, log, limit).await?;
-    let done = match wait(&core, args.waiting, env).await {
-        Ok(()) => work(&core, facts, args, env).await,
-        Err(error) => Err(error),
+    let done = match workload {
+        RulesWorkload::Watch => watch(&core, args, memory, env).await,
+        _ => match wait(&core, args.waiting, env).await {
+            Ok(()) => work(&core, facts, args, env).await,
+            Err(error) => Err(error),
+        },
     };
     core.engine.stop(Duration::from_secs(1)).await;
     core.spawner.stop().await;
     core.vfs.stop().await;
     core.parts.close().await?;
-    let Done { seconds, cpu } = done?;
-    let units = args.count as f64;
-    let waiting = match args.waiting {
-        0 => String::new(),
-        count => format!("-{count}-waiting"),
+    let Done { unit, units, seconds, cpu, taken, latency_ms } = done?;
+    let more = match (workload, args.waiting) {
+        (RulesWorkload::Watch, _) => format!("-{}-files", args.count),
+        (_, 0) => String::new(),
+        (_, count) => format!("-{count}-waiting"),
     };
     Ok(Measure {
-        workload: format!("{}{waiting}", workload.as_str()),
-        unit: "job".to_owned(),
+        workload: format!("{}{more}", workload.as_str()),
+        unit: unit.to_owned(),
         units,
         seconds,
         rate: units / seconds,
         megabytes_per_second: None,
-        latency_ms: None,
+        latency_ms,
         server_cpu_seconds_per_unit: Some(cpu / units),
         client_cpu_seconds_per_unit: None,
-        server_bytes_per_unit: None,
+        server_bytes_per_unit: taken,
         failures: Vec::new(),
         counts: None,
     })
@@ -158,10 +179,10 @@ async fn prepare(args: &BenchRulesArgs, workload: RulesWorkload) -> Result<Confi
          endpoint: {{name: bench-in, target: {{directory: {{path: {}}}}}}}\n---\n\
          endpoint: {{name: bench-out, target: {{directory: {{path: {}}}}}}}\n---\n\
          mount: {{name: bench-in, account: {ACCOUNT}, path: /, endpoint: bench-in}}\n---\n\
-         rule: {{name: {RULE}, when: {{event: file.uploaded}}, do: {}}}\n",
+         rule: {{name: {RULE}, {}}}\n",
         json!(folder.join("in")),
         json!(folder.join("out")),
-        workload.steps(),
+        workload.rule(),
     );
     let documents = [Document { file: "<bench>".to_owned(), text }];
     ask(&config, json!({"request": "apply", "documents": documents, "prune": false})).await?;
@@ -236,9 +257,72 @@ async fn wait(core: &Core, count: usize, env: &Env) -> Result<(), Failure> {
 
 /// What it took.
 struct Done {
+    /// What one unit is.
+    unit: &'static str,
+    units: f64,
     seconds: f64,
     /// Seconds of this process.
     cpu: f64,
+    /// Bytes of memory, where they are looked at.
+    taken: Option<f64>,
+    /// Of claims of jobs, or of listings.
+    latency_ms: Option<Latency>,
+}
+
+/// Seconds of this process.
+fn cpu_seconds() -> f64 {
+    spent(std::process::id()).map_or(0.0, |spent| spent.cpu.as_secs_f64())
+}
+
+fn memory_bytes() -> f64 {
+    spent(std::process::id()).map_or(0.0, |spent| spent.memory_bytes as f64)
+}
+
+fn latency(times: &Times) -> Option<Latency> {
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    (times.count() > 0).then(|| Latency {
+        p50: ms(times.quantile(500)),
+        p95: ms(times.quantile(950)),
+        p99: ms(times.quantile(990)),
+        max: ms(times.longest()),
+    })
+}
+
+/// Waits until all files of the folder are known, and lets the folder be listed for a while in
+/// which nothing happens to it. `memory`: bytes that the process had before.
+async fn watch(
+    core: &Core,
+    args: &BenchRulesArgs,
+    memory: f64,
+    env: &Env,
+) -> Result<Done, Failure> {
+    let failed = |error: DbError| Failure::new("EP0209", Exit::Failed, error.to_string());
+    let db = &core.parts.db;
+    let name: Name = RULE.parse().map_err(|error| Failure::start(format!("{error}")))?;
+    let rule = db.find::<Rule>(SiteId::MAIN, &name).await.map_err(failed)?;
+    let rule = rule.ok_or_else(|| Failure::start("the rule of the bench is gone".to_owned()))?;
+    while db.watched_files(rule.id).await.map_err(failed)?.len() < args.count {
+        tokio::time::sleep(LISTED).await;
+    }
+    let listings = &core.engine.meters().listings;
+    // The one that found the last of them may not have ended.
+    let first = listings.count() + 1;
+    while listings.count() < first {
+        tokio::time::sleep(LOOK).await;
+    }
+    let (begun, cpu) = (env.elapsed(), cpu_seconds());
+    while listings.count() < first + QUIET_LISTINGS {
+        tokio::time::sleep(LOOK).await;
+    }
+    let seconds = env.elapsed().saturating_sub(begun).as_secs_f64();
+    Ok(Done {
+        unit: "listing",
+        units: QUIET_LISTINGS as f64,
+        seconds,
+        cpu: cpu_seconds() - cpu,
+        taken: Some(memory_bytes() - memory),
+        latency_ms: latency(listings),
+    })
 }
 
 /// Records the events, and waits until the jobs that they start are done.
@@ -252,8 +336,7 @@ async fn work(
     let account = Some(ACCOUNT.parse().map_err(|error| Failure::start(format!("{error}")))?);
     let scope = Scope { account, ..Scope::site(SiteId::MAIN) };
     let failed = |text: String| Failure::new("EP0209", Exit::Failed, text);
-    let cpu = || spent(std::process::id()).map_or(0.0, |spent| spent.cpu.as_secs_f64());
-    let (begun, before) = (env.elapsed(), cpu());
+    let (begun, before) = (env.elapsed(), cpu_seconds());
     for file in facts {
         let recorded = recorder.record(&scope, Fact::FileUploaded { file });
         recorded.map_err(|error| failed(error.to_string()))?;
@@ -272,5 +355,12 @@ async fn work(
         tokio::time::sleep(LOOK).await;
     }
     let seconds = env.elapsed().saturating_sub(begun).as_secs_f64();
-    Ok(Done { seconds, cpu: cpu() - before })
+    Ok(Done {
+        unit: "job",
+        units: args.count as f64,
+        seconds,
+        cpu: cpu_seconds() - before,
+        taken: None,
+        latency_ms: latency(&meters.claims),
+    })
 }
