@@ -1,6 +1,9 @@
 //! Files before real scanners: clamd, and c-icap before it.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::ftp::Protection::Clear;
@@ -223,5 +226,95 @@ rule:
         let fine = ["get good.bin fine", "put a.txt fine"];
         Ok(fine.iter().all(|line| found.contains(line)).then_some(()))
     })?;
+    node.stop()
+}
+
+/// What the node may take more than before, in KiB, however long the file is.
+const SCAN_KIB: u64 = 16 * 1024;
+
+/// A clamd that finds every file clean, and counts what it is shown.
+fn counting_clamd() -> Result<(u16, Receiver<u64>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        // It ends with the test.
+        for mut stream in listener.incoming().flatten() {
+            let counted = count_stream(&mut stream);
+            let _ = stream.write_all(b"stream: OK\0");
+            let _ = counted.map(|count| tell.send(count));
+        }
+    });
+    Ok((port, told))
+}
+
+fn count_stream(stream: &mut TcpStream) -> Result<u64> {
+    let mut command = [0; 10];
+    stream.read_exact(&mut command)?;
+    ensure!(command == *b"zINSTREAM\0", "{command:?}");
+    let (mut count, mut block) = (0, Vec::new());
+    loop {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length);
+        if length == 0 {
+            return Ok(count);
+        }
+        block.resize(usize::try_from(length)?, 0);
+        stream.read_exact(&mut block)?;
+        count += u64::from(length);
+    }
+}
+
+fn status_kib(pid: u32, line: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let found = status.lines().find_map(|it| it.strip_prefix(line)).context("no such line")?;
+    Ok(found.trim().trim_end_matches(" kB").parse()?)
+}
+
+/// `SCAN_MIB=1024` is the full length.
+#[test]
+fn a_long_file_is_scanned_in_little_memory() -> Result<()> {
+    let mib = std::env::var("SCAN_MIB").map_or(Ok(192), |mib| mib.parse::<u64>())?;
+    let mut node = Node::new(program(), None)?;
+    Login::create(&node, "acme")?;
+    let away = node.scratch().join("away");
+    std::fs::create_dir(&away)?;
+    let (port, told) = counting_clamd()?;
+    let documents = format!(
+        "endpoint: {{name: away, target: {{directory: {{path: {}}}}}}}
+---
+endpoint:
+  name: av
+  target: {{scanner: {{url: 'clamd://127.0.0.1:{port}', allow_private: true}}}}
+---
+rule:
+  name: look
+  when: {{call: {{parameters: {{name: {{}}}}}}}}
+  as: acme
+  do: [{{fetch: {{endpoint: away, path: '{{params.name}}'}}}}, {{scan: {{endpoint: av}}}}]
+",
+        text(&away)?
+    );
+    apply(&node, &documents)?;
+    node.start()?;
+    let look = |name: &str, size: u64| -> Result<()> {
+        std::fs::File::create(away.join(name))?.set_len(size)?;
+        node.cli(&["rule", "run", "look", "--param", &format!("name={name}")])?;
+        let shown = told.recv_timeout(std::time::Duration::from_secs(500))?;
+        assert_eq!(shown, size, "the scanner has seen the whole file");
+        Ok(())
+    };
+    // What a job takes at all is there after the first ones.
+    for number in 0..3 {
+        look(&format!("short-{number}"), 4 << 20)?;
+    }
+    let pid = node.pid()?;
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
+    let before = status_kib(pid, "VmRSS:")?;
+    look("long", mib << 20)?;
+    let taken = status_kib(pid, "VmHWM:")?.saturating_sub(before);
+    println!("{mib} MiB scanned: {taken} KiB");
+    ensure!(taken <= SCAN_KIB, "{taken} KiB for {mib} MiB");
     node.stop()
 }

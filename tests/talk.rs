@@ -1,5 +1,6 @@
 //! Rules that talk to other servers: web servers, receivers of web hooks, mail.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::maild::Maild;
 use entrepot_testkit::server::Node;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::hooks::apply;
 use crate::program;
@@ -30,6 +31,10 @@ impl Got {
 fn server(answer: &'static str) -> Result<(u16, Receiver<Got>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
+    Ok((port, served(listener, answer)))
+}
+
+fn served(listener: TcpListener, answer: &'static str) -> Receiver<Got> {
     let (tell, told) = channel();
     std::thread::spawn(move || {
         // It ends with the test.
@@ -37,7 +42,7 @@ fn server(answer: &'static str) -> Result<(u16, Receiver<Got>)> {
             let _ = serve(stream, answer, &tell);
         }
     });
-    Ok((port, told))
+    told
 }
 
 fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> Result<()> {
@@ -254,5 +259,140 @@ fn a_message_with_the_file_goes_to_those_who_exist_under_tls() -> Result<()> {
     ] {
         ensure!(message.contains(wanted), "no {wanted}: {}", &message[..2000]);
     }
+    node.stop()
+}
+
+/// Where a name or an address may lead that is none of the public network.
+const INNER_HOSTS: [&str; 16] = [
+    "127.0.0.1",
+    "localhost",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "[::]",
+    "0.0.0.0",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "10.1.2.3",
+    "172.16.0.1",
+    "192.168.0.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "[fe80::1]",
+    "[fd00::1]",
+];
+
+/// An endpoint of each kind at each of those hosts, and a rule that talks to it.
+fn inner_documents(port: u16) -> String {
+    let mut documents = Vec::new();
+    for (at, host) in INNER_HOSTS.iter().enumerate() {
+        let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let bare = host.trim_matches(['[', ']']);
+        let mail = json!({"host": bare, "port": port, "tls": "off", "from": "us@example.com"});
+        let letter = json!({"to": ["you@example.com"], "subject": "s", "text": "t"});
+        for (word, target, more) in [
+            ("http", json!({"web": {"url": format!("http://{host}:{port}/")}}), json!({})),
+            (
+                "webhook",
+                json!({"webhook": {"url": format!("http://{host}:{port}/"), "secret_key": key}}),
+                json!({}),
+            ),
+            ("scan", json!({"scanner": {"url": format!("icap://{host}:{port}/s")}}), json!({})),
+            ("scan", json!({"scanner": {"url": format!("clamd://{host}:{port}")}}), json!({})),
+            ("mail", json!({ "mail": mail }), letter),
+        ] {
+            let kind = target.as_object().and_then(|it| it.keys().next().cloned());
+            let name = format!("{}-{word}-{at}-{}", kind.unwrap_or_default(), documents.len());
+            let mut step = json!({"endpoint": name});
+            step.as_object_mut().expect("a mapping").extend(more.as_object().expect("one").clone());
+            documents.push(json!({"endpoint": {"name": name, "target": target}}));
+            documents.push(json!({"rule": {"name": name, "when": {"event": "file.uploaded"},
+                "retry": {"attempts": 1}, "do": [{word: step}]}}));
+        }
+    }
+    documents.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n")
+}
+
+#[test]
+fn no_step_that_talks_leads_into_an_inner_network() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let (listener, inner) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("[::1]:0"));
+    let port = listener.local_addr()?.port();
+    listener.set_nonblocking(true)?;
+    apply(&node, &inner_documents(port))?;
+    node.start()?;
+    let local = local_file(&node, "a.bin", b"a")?;
+    login.sftp_batch(&node, &format!("put {} a\n", text(&local)?))?;
+    let failed = node.until("all jobs to fail", || {
+        let failed = node.events("job.failed")?;
+        Ok((failed.len() >= INNER_HOSTS.len() * 5).then_some(failed))
+    })?;
+    assert_eq!(failed.len(), INNER_HOSTS.len() * 5);
+    for event in &failed {
+        let error = event["error"].as_str().context("an error")?;
+        // Some spellings of an address are none to some resolvers.
+        let is_refused = error.contains("private") || error.contains("EP0220");
+        ensure!(is_refused || error.contains("resolve"), "{event}");
+    }
+    ensure!(failed.iter().filter(|event| event.to_string().contains("private")).count() >= 40);
+    let came = listener.accept();
+    ensure!(came.is_err(), "somebody connected: {came:?}");
+    drop(inner);
+    node.stop()
+}
+
+/// A receiver that is away while messages for it pile up: `HOOKS=10000` is the full length.
+#[test]
+fn no_web_hook_is_lost_while_its_receiver_is_away() -> Result<()> {
+    let count = std::env::var("HOOKS").map_or(Ok(120), |count| count.parse::<usize>())?;
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let endpoint = |name: &str| {
+        json!({"endpoint": {"name": name, "target": {"webhook": {
+            "url": format!("http://127.0.0.1:{port}/{name}"), "allow_private": true,
+            "secret_key": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}}})
+    };
+    let retry = json!({"attempts": 10_000, "first_delay_seconds": 1, "longest_delay_seconds": 2});
+    let rule = |name: &str| {
+        json!({"rule": {"name": name, "when": {"event": "file.uploaded"}, "retry": retry,
+            "do": [{"webhook": {"endpoint": name}}]}})
+    };
+    let mut ordered = rule("ordered");
+    ordered["rule"]["order"] = "{account}".into();
+    let all = [endpoint("free"), endpoint("ordered"), rule("free"), ordered];
+    let documents = all.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n");
+    apply(&node, &documents)?;
+    node.start()?;
+    let local = local_file(&node, "a.bin", b"a")?;
+    let names: Vec<String> = (0..count).map(|number| format!("/f{number}")).collect();
+    let local = text(&local)?.to_owned();
+    let batch: String = names.iter().map(|name| format!("put {local} {name}\n")).collect();
+    login.sftp_batch(&node, &batch)?;
+    node.until("messages to be tried in vain", || {
+        let retrying = node.events("job.retrying")?;
+        let is_free = |event: &&Value| event["rule"] == "free";
+        Ok((retrying.iter().filter(is_free).count() >= count.min(100)).then_some(()))
+    })?;
+    // It dies meanwhile as well.
+    node.kill()?;
+    node.start()?;
+    let told = served(TcpListener::bind(("127.0.0.1", port))?, "HTTP/1.1 204 No Content\r\n\r\n");
+    let (mut free, mut ordered) = (BTreeMap::new(), Vec::new());
+    while free.len() < count || ordered.len() < count {
+        let got = told.recv_timeout(std::time::Duration::from_secs(120))?;
+        let body: Value = serde_json::from_slice(&got.body)?;
+        let path = body["data"]["path"].as_str().context("a path")?.to_owned();
+        let id = got.field("webhook-id").context("an id")?.to_owned();
+        if got.head.starts_with("POST /free ") {
+            // What comes again has the same id.
+            ensure!(free.insert(path, id.clone()).is_none_or(|before| before == id));
+        } else if ordered.last() != Some(&path) {
+            ordered.push(path);
+        }
+    }
+    assert_eq!(ordered, names, "in the order in which the files came");
+    assert!(free.keys().eq(names.iter().collect::<BTreeSet<_>>()), "{free:?}");
     node.stop()
 }
