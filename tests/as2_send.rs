@@ -146,6 +146,71 @@ fn what_one_partner_uploads_arrives_at_the_other_and_both_know_it() -> Result<()
     pair.node.stop()
 }
 
+/// The messages that `as2 messages` lists with these arguments.
+fn messages(node: &Node, arguments: &[&str]) -> Result<Vec<Value>> {
+    let listed = node.json(&[&["as2", "messages"], arguments].concat())?;
+    Ok(listed.as_array().context("a list")?.clone())
+}
+
+#[test]
+fn each_message_has_its_evidence_which_is_checked_offline() -> Result<()> {
+    let mut pair = Pair::start(&json!({"mic": "required"}), "/as2")?;
+    let content = noise(74, 100_000);
+    let job = pair.upload("order.x12", &content)?;
+    ensure!(job["state"] == "done", "{job}");
+    pair.node.cli(&["endpoint", "change", "to-globex", "target.as2.send.cipher=triple-des-cbc"])?;
+    let job = pair.upload("weak.x12", &content)?;
+    ensure!(job["state"] == "failed", "{job}");
+    let all = pair.node.until("all four to be listed", || {
+        Ok(Some(messages(&pair.node, &[])?).filter(|all| all.len() == 4))
+    })?;
+    let mut states: Vec<&str> = all.iter().filter_map(|row| row["state"].as_str()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["delivered", "received", "refused", "rejected"]);
+    assert_eq!(messages(&pair.node, &["--direction", "in", "--partner", "from-acme"])?.len(), 2);
+    assert_eq!(messages(&pair.node, &["--state", "delivered"])?.len(), 1);
+    assert_eq!(messages(&pair.node, &["--until", "2020-01-01T00:00:00Z"])?.len(), 0);
+    let key = pair.node.cli(&["receipt", "key"])?.trim().to_owned();
+    let bundle = pair.node.scratch().join("evidence.json");
+    // The last one that was made.
+    let certificate = pair.node.scratch().join("as2.pem");
+    let order = local_file(&pair.node, "order", &content)?;
+    for row in &all {
+        let id = row["id"].as_str().context("an id")?;
+        let shown = pair.node.cli(&["as2", "show", id])?;
+        ensure!(shown.contains(row["message_id"].as_str().context("its id")?), "{shown}");
+        ensure!(shown.to_ascii_lowercase().contains("header        as2-to: "), "{shown}");
+        pair.node.cli(&["as2", "evidence", id, "-o", text(&bundle)?])?;
+        let verify = ["as2", "verify", text(&bundle)?, "--key", &key];
+        let signed = ["--certificate", text(&certificate)?];
+        let told = pair.node.cli(&[&verify[..], &signed].concat())?;
+        ensure!(told.contains("signed by certificate") && !told.contains("FAILS"), "{told}");
+        let made = std::fs::read_to_string(&bundle)?;
+        let state = row["state"].as_str().unwrap_or_default();
+        let whole = ["delivered", "received"].contains(&state);
+        let with_file = [&verify[..], &["--file", text(&order)?]].concat();
+        assert_eq!(pair.node.command(&with_file).output()?.status.success(), whole, "{state}");
+        let other = made.replacen("as2-version", "as2-versiom", 1);
+        let other = other.replacen("As2-Version", "As2-Versiom", 1);
+        std::fs::write(&bundle, other)?;
+        let refused = pair.node.command(&verify).output()?;
+        assert_eq!(refused.status.code(), Some(6));
+        let errors = String::from_utf8_lossy(&refused.stderr);
+        ensure!(errors.contains("EP1218") && errors.contains("head"), "{errors}");
+    }
+    pair.node.stop()?;
+    // Without a server, and of something that there is not.
+    let id = all[0]["id"].as_str().context("an id")?;
+    pair.node.cli(&["as2", "evidence", id, "-o", text(&bundle)?])?;
+    pair.node.cli(&["as2", "verify", text(&bundle)?])?;
+    let unknown = pair.node.command(&["as2", "evidence", "<no@one>"]).output()?;
+    assert_eq!(unknown.status.code(), Some(3));
+    std::fs::write(&bundle, "{}")?;
+    let odd = pair.node.command(&["as2", "verify", text(&bundle)?]).output()?;
+    ensure!(String::from_utf8_lossy(&odd.stderr).contains("EP1220"));
+    Ok(())
+}
+
 #[test]
 fn a_message_that_the_partner_does_not_take_fails_the_job_with_its_reason() -> Result<()> {
     let weak = json!({"cipher": "triple-des-cbc", "compression": "before-signing"});

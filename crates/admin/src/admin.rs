@@ -34,8 +34,8 @@ use crate::rule_question::RuleExplainer;
 use crate::secrets::{self, Absent, PasswordWork, Settler};
 use crate::site::ChangedSite;
 use crate::{
-    key_users, listing, near, nodes, permissions, query, recovery_codes, rotation, serving,
-    sign_ins, touched,
+    as2, key_users, listing, near, nodes, permissions, query, recovery_codes, rotation, serving,
+    touched,
 };
 
 /// The administration. Cheap to clone.
@@ -155,7 +155,7 @@ impl Admin {
 
     /// Does what an actor may do.
     async fn dispatch(&self, actor: &Actor, request: Request) -> Result<Response> {
-        let (parts, serving) = (&*self.parts, self.serving.as_ref());
+        let parts = &*self.parts;
         let others = |prune| if prune { Others::Go } else { Others::Stay };
         let want = |documents, prune| documents_wanted(documents, others(prune));
         let kept = |lost| if lost { nodes::Journal::Lost } else { nodes::Journal::Projected };
@@ -180,6 +180,7 @@ impl Admin {
             Request::DiffRules { source } => self.diff_rules(actor, source).await,
             Request::ReplayRule { order } => self.replay_rule(actor, *order).await,
             Request::Trace { subject } => self.trace(actor, subject).await,
+            Request::As2 { ask } => as2::answer(parts, actor.site, ask).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,
@@ -216,8 +217,7 @@ impl Admin {
             Request::CreateLink { link } => self.create_link(actor, *link).await,
             Request::RevokeLink { name } => self.revoke_link(actor, name).await,
             Request::DeleteLink { name } => self.delete_link(actor, name).await,
-            Request::SignIns { account } => sign_ins::list(parts, actor, account.as_ref()).await,
-            Request::EndSignIn { id } => sign_ins::end(parts, serving, actor, id).await,
+            Request::SignIns { .. } | Request::EndSignIn { .. } => self.tabs(actor, request).await,
             Request::MakeRecoveryCodes { account } => self.recovery_codes(actor, &account).await,
             Request::MakeSetUpToken => self.make_set_up_token(actor).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),

@@ -1,5 +1,6 @@
 //! What is asked of transfers, events and jobs.
 
+use entrepot_nouns::as2::{As2MessageName, As2State};
 use entrepot_nouns::{JobId, Name, SessionId, Timestamp, TransferId};
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,28 @@ pub struct JobQuery {
     pub state: Option<entrepot_nouns::JobState>,
     /// Of this rule.
     pub rule: Option<Name>,
+    /// Where the page begins: `next` of the page before.
+    pub after: Option<Cursor>,
+    /// Most rows; 100 if unset.
+    pub limit: Option<u32>,
+}
+
+/// Which messages of AS2; what is unset does not filter.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct As2Query {
+    /// Of the partner of this endpoint.
+    pub partner: Option<Name>,
+    /// This one, or those with this Message-ID.
+    pub message: Option<As2MessageName>,
+    /// In this direction.
+    pub direction: Option<entrepot_nouns::Direction>,
+    /// In this state.
+    pub state: Option<As2State>,
+    /// In their state at or after.
+    pub since: Option<Timestamp>,
+    /// In their state before this time.
+    pub until: Option<Timestamp>,
     /// Where the page begins: `next` of the page before.
     pub after: Option<Cursor>,
     /// Most rows; 100 if unset.

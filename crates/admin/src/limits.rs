@@ -85,3 +85,6 @@ pub const WORKERS: usize = 8;
 
 /// Transfers among which a trace by name or digest looks for the one to begin with.
 pub const TRACED_TRANSFERS: u32 = 64;
+
+/// Messages of AS2 with one Message-ID, or receipts of one, that are looked through.
+pub const AS2_RECEIPTS: u32 = 100;

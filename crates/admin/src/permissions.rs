@@ -14,7 +14,8 @@ pub fn is_dangerous(request: &Request) -> bool {
 }
 
 /// The right that a request needs. Every request has its line here. A rule of one's own that is
-/// tried out, and not the stored one, tells which files other accounts have.
+/// tried out, and not the stored one, tells which files other accounts have; documents hold hashes
+/// and sealed secrets, and a plan tells of a password whether it is the stored one.
 pub fn needed(request: &Request) -> AdminRight {
     match request {
         Request::List { .. }
@@ -41,6 +42,7 @@ pub fn needed(request: &Request) -> AdminRight {
         Request::DryRunRule { order } if !order.documents.is_empty() => AdminRight::Configure,
         Request::DiffRules { .. }
         | Request::Trace { .. }
+        | Request::As2 { .. }
         | Request::Events { .. }
         | Request::DryRunRule { .. }
         | Request::SeenFiles { .. }
@@ -66,7 +68,6 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::RemovePasskey { .. }
         | Request::RevokeLink { .. }
         | Request::Unlock { .. } => AdminRight::Operate,
-        // Documents hold hashes and sealed secrets; a plan tells of a password if it is the stored.
         Request::Export { .. }
         | Request::Plan { .. }
         | Request::DryRun { .. }

@@ -12,7 +12,7 @@ use crate::parts::AdminParts;
 use crate::request::{NumberedEvent, Response};
 use crate::shown_job::ShownJob;
 
-fn rows(limit: Option<u32>) -> u32 {
+pub(crate) fn rows(limit: Option<u32>) -> u32 {
     limit.unwrap_or(limits::QUERY_ROWS_DEFAULT).min(limits::QUERY_ROWS)
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn jobs(parts: &AdminParts, site: SiteId, query: JobQuery) -> R
 }
 
 /// A page that holds as many rows as it may: another one may follow.
-fn is_full(rows: usize, limit: u32) -> bool {
+pub(crate) fn is_full(rows: usize, limit: u32) -> bool {
     rows > 0 && rows >= limit as usize
 }
 

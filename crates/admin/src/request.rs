@@ -5,19 +5,20 @@ use std::fmt;
 
 use entrepot_auth::SignInInfo;
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
+use entrepot_nouns::as2::{As2Entry, As2Shown};
 use entrepot_nouns::dry_run::RuleDryRun;
 use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
 use entrepot_nouns::trace::{Trace, TraceSubject};
 use entrepot_nouns::watch::SeenFile;
 use entrepot_nouns::{
-    AnyNoun, Event, Job, JobId, Kind, Name, NounVersion, PerDirection, PoolPlaces, SessionId,
-    SessionInfo, StepAddress, Stored, Timestamp, Transfer, TransferId,
+    AnyNoun, Job, JobId, Kind, Name, NounVersion, PerDirection, PoolPlaces, SessionId, StepAddress,
+    Stored, Timestamp, Transfer, TransferId,
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::as2_request::As2Request;
 use crate::certificate_row::CertificateRow;
 use crate::credentials::{PasskeyRow, ShownOnce, TokenOrder, TokenRow};
 use crate::cursor::Cursor;
@@ -33,6 +34,7 @@ use crate::planned_change::PlannedChange;
 use crate::rule_orders::{DryRunOrder, ReplayOrder, RuleSource};
 use crate::rule_question::RuleQuestion;
 use crate::shown_job::{RetryRule, ShownJob, StartedRule};
+pub use crate::shown_rows::{BackupNote, JournalHead, NumberedEvent, SessionRow};
 
 /// What can be asked.
 #[derive(Clone, Serialize, Deserialize)]
@@ -175,6 +177,11 @@ pub enum Request {
     Trace {
         /// The file, or a part of its chain.
         subject: TraceSubject,
+    },
+    /// What is asked about messages of AS2.
+    As2 {
+        /// Which of it.
+        ask: As2Request,
     },
     /// Jobs, newest first.
     Jobs {
@@ -437,16 +444,18 @@ impl RateOrder {
     }
 }
 
+fn named(noun: &AnyNoun) -> String {
+    format!("{} {}", noun.kind(), noun.name())
+}
+
 /// Patches and documents may hold passwords, so only what they are about is printed.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Request::List { kind, after, .. } => write!(f, "List({kind} after {after:?})"),
             Request::Show { kind, name } => write!(f, "Show({kind} {name})"),
-            Request::Create { noun } => write!(f, "Create({} {})", noun.kind(), noun.name()),
-            Request::Replace { noun, .. } => {
-                write!(f, "Replace({} {})", noun.kind(), noun.name())
-            }
+            Request::Create { noun } => write!(f, "Create({})", named(noun)),
+            Request::Replace { noun, .. } => write!(f, "Replace({})", named(noun)),
             Request::DryRun { of } => write!(f, "DryRun({of:?})"),
             Request::Change { kind, name, .. } => write!(f, "Change({kind} {name})"),
             Request::Delete { kind, name, .. } => write!(f, "Delete({kind} {name})"),
@@ -463,6 +472,7 @@ impl fmt::Debug for Request {
             Request::DiffRules { source } => write!(f, "DiffRules({source:?})"),
             Request::ReplayRule { order } => write!(f, "ReplayRule({order:?})"),
             Request::Trace { subject } => write!(f, "Trace({subject})"),
+            Request::As2 { ask } => write!(f, "As2({ask:?})"),
             Request::Jobs { filter } => write!(f, "Jobs({filter:?})"),
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
@@ -602,6 +612,19 @@ pub enum Response {
         /// The chain, and a sentence.
         trace: Box<Trace>,
     },
+    /// The answer to `As2`, of a list.
+    As2Messages {
+        /// A page of them, newest first.
+        messages: Vec<As2Entry>,
+        /// Where the next page begins; unset: this was the last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next: Option<Cursor>,
+    },
+    /// The answer to `As2`, of one message.
+    As2Message {
+        /// The message that has the name.
+        message: Box<As2Shown>,
+    },
     /// The answer to `Jobs`.
     Jobs {
         /// A page of them, newest first.
@@ -735,55 +758,4 @@ pub enum Response {
     /// `DecideHeld`, `EndSession`, `LimitSession`, `EndSignIn`, `RenewCertificate` and what is
     /// asked of nodes.
     Done,
-}
-
-/// A signed head: how the journal of a node was when it had so many records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct JournalHead {
-    /// How many records it covers.
-    pub records: u64,
-    /// When it was signed.
-    pub signed_at: Timestamp,
-    /// The signed note (C2SP `tlog-checkpoint`).
-    pub note: String,
-}
-
-/// A backup that was made of a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BackupNote {
-    /// The folder that holds it.
-    pub folder: String,
-    /// BLAKE3 of its manifest.
-    pub manifest: String,
-    /// The last record of the journal that it holds.
-    pub records: u64,
-    /// Published files that it lists.
-    pub files: u64,
-    /// It holds the master key.
-    pub with_master_key: bool,
-}
-
-/// An open session with what only its list says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SessionRow {
-    /// Name of the account's site; its id while the database cannot be asked.
-    pub site: String,
-    /// The session, its fields beside the name of its site.
-    #[serde(flatten)]
-    pub session: SessionInfo,
-    /// Bytes a second on the wire, at present, from the client.
-    pub in_per_second: u64,
-    /// Bytes a second on the wire, at present, to the client.
-    pub out_per_second: u64,
-}
-
-/// An event with its sequence number in the table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NumberedEvent {
-    /// Grows; gaps mean nothing.
-    pub sequence: i64,
-    /// The event, its fields beside the sequence.
-    #[serde(flatten)]
-    pub event: Event,
 }

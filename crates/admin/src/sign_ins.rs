@@ -6,22 +6,34 @@ use entrepot_journal::Scope;
 use entrepot_nouns::{Fact, Name, SessionId};
 
 use crate::actor::Actor;
+use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::parts::{AdminParts, ServingParts};
-use crate::request::Response;
+use crate::request::{Request, Response};
+
+impl Admin {
+    /// Lists browsers, or signs one out.
+    pub(crate) async fn tabs(&self, actor: &Actor, request: Request) -> Result<Response> {
+        let parts = self.parts();
+        match request {
+            Request::SignIns { account } => list(parts, actor, account.as_ref()).await,
+            Request::EndSignIn { id } => end(parts, self.serving().ok(), actor, id).await,
+            _ => Err(AdminError::Internal {
+                what: "browsers that are signed in",
+                problem: "another request came".to_owned(),
+            }),
+        }
+    }
+}
 
 /// The browsers that are signed in at the site of the actor, or as one of its accounts.
-pub(crate) async fn list(
-    parts: &AdminParts,
-    actor: &Actor,
-    account: Option<&Name>,
-) -> Result<Response> {
+async fn list(parts: &AdminParts, actor: &Actor, account: Option<&Name>) -> Result<Response> {
     let rows = parts.db.sign_ins(actor.site, account, LISTED_SIGN_INS).await?;
     Ok(Response::SignIns { sign_ins: rows.into_iter().map(SignInInfo::from).collect() })
 }
 
 /// Signs a browser out, on all nodes.
-pub(crate) async fn end(
+async fn end(
     parts: &AdminParts,
     serving: Option<&ServingParts>,
     actor: &Actor,

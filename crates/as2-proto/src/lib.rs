@@ -44,7 +44,8 @@ pub use headers::{
     is_message_id,
 };
 pub use mdn::{
-    Document, ReadReceipt, Receipt, ReceiptError, is_receipt, may_be_receipt, read_receipt, signed,
+    Document, ReadReceipt, Receipt, ReceiptError, brought_certificates, is_receipt, may_be_receipt,
+    read_receipt, signed,
 };
 pub use mic::{LineEnds, Mic, MicalgStyle, micalg, micalg_name};
 pub use mime::{

@@ -57,3 +57,9 @@ pub const FILE_NAME_BYTES: usize = 200;
 
 /// By so much of a signed message it is known whether it is a receipt, in bytes.
 pub const RECOGNISED_BYTES: usize = 32 * 1024;
+
+/// Bytes of the header of a request that are kept as evidence.
+pub const EVIDENCE_HEAD_BYTES: usize = 16 * 1024;
+
+/// Certificates that a receipt brings along which are looked at.
+pub const CERTIFICATES: usize = 16;

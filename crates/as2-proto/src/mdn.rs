@@ -16,7 +16,7 @@ use crate::mime::{Field, Headers, MimeError};
 use crate::multipart::{PartEvent, Scanner, Section};
 use crate::options::{ReceiveError, ReceiveOptions};
 use crate::receive::Receiver;
-use crate::signed_data::{SignatureError, Signer, VerifiedSignature};
+use crate::signed_data::{self, SignatureError, Signer, VerifiedSignature};
 
 /// A body and the type that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,6 +238,25 @@ pub fn read_receipt(
         text: report.text,
         signature: received.signature,
     })
+}
+
+/// The certificates that the signature of a receipt brings along. Nothing says that any of them is
+/// to be trusted.
+pub fn brought_certificates(headers: &Headers, body: &[u8]) -> Vec<Certificate> {
+    let found = || {
+        let kind = headers.content_type().ok()?;
+        let boundary = kind.parameter("boundary").filter(|_| kind.value == "multipart/signed")?;
+        let signature = parts(body, boundary).ok()?.into_iter().nth(1)?;
+        let signature = signature.strip_prefix(b"\r\n").unwrap_or(&signature);
+        let (head, bytes) = split_head(signature);
+        let encoding = Headers::parse(head).ok()?.transfer_encoding().ok()?;
+        let bytes = match encoding {
+            crate::mime::TransferEncoding::Base64 => crate::mime::base64_decoded(bytes).ok()?,
+            _ => bytes.to_vec(),
+        };
+        signed_data::certificates(&bytes).ok()
+    };
+    found().unwrap_or_default()
 }
 
 struct Report {

@@ -21,6 +21,9 @@ pub struct Field {
     pub value: String,
 }
 
+/// Fields whose values prove who somebody is.
+const SECRET_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+
 /// The header of a message or part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<Field>);
@@ -59,6 +62,21 @@ impl Headers {
             }
         }
         Ok(Headers(fields))
+    }
+
+    /// As text, a field a line, to be kept as evidence: without what proves who somebody is, and
+    /// without the fields behind [`limits::EVIDENCE_HEAD_BYTES`].
+    pub fn evidence(&self) -> String {
+        let mut text = String::new();
+        for Field { name, value } in &self.0 {
+            let is_secret = SECRET_FIELDS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
+            let value = if is_secret { "***" } else { value };
+            if text.len() + name.len() + value.len() + 4 > limits::EVIDENCE_HEAD_BYTES {
+                break;
+            }
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text
     }
 
     /// The value of the first field of this name, in any case.

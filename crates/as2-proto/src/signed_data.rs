@@ -97,6 +97,25 @@ pub(crate) fn verify(
     }
 }
 
+/// The certificates that a signature brings along, in their order; those that cannot be read are
+/// left out. Nothing says that any of them is to be trusted.
+pub(crate) fn certificates(part: &[u8]) -> Result<Vec<Certificate>, SignatureError> {
+    let der = to_der(part).or(Err(SignatureError::Malformed))?;
+    let mut info = Reader::new(&der).tagged(der::SEQUENCE)?.values();
+    info.tagged(der::OID)?;
+    let mut data = info.tagged(der::context(0))?.values().tagged(der::SEQUENCE)?.values();
+    data.small_integer()?;
+    data.tagged(der::SET)?;
+    data.tagged(der::SEQUENCE)?;
+    let Some(list) = data.optional(der::context(0))? else { return Ok(Vec::new()) };
+    let mut list = list.values();
+    let mut found = Vec::new();
+    while !list.is_empty() && found.len() < limits::CERTIFICATES {
+        found.extend(Certificate::from_der(list.tagged(der::SEQUENCE)?.raw).ok());
+    }
+    Ok(found)
+}
+
 fn signers(bytes: &[u8]) -> Result<Vec<SignerInfo<'_>>, SignatureError> {
     let mut info = Reader::new(bytes).tagged(der::SEQUENCE)?.values();
     if info.tagged(der::OID)?.content != oid::SIGNED_DATA {

@@ -156,7 +156,7 @@ impl As2QueuedReceipt {
     }
 
     fn values(&self) -> Vec<Value> {
-        let As2Receipt { message_id, content_type, body, url } = &self.receipt;
+        let As2Receipt { message_id, content_type, body, url, .. } = &self.receipt;
         vec![
             Value::text(message_id),
             self.site.0.into(),
@@ -177,6 +177,8 @@ impl As2QueuedReceipt {
             url: Some(row.text(6)?),
             content_type: row.text(7)?,
             body: row.text(8)?,
+            head: None,
+            certificate: None,
         };
         Ok(As2QueuedReceipt {
             site: SiteId(row.id(1)?),

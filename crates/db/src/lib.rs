@@ -9,6 +9,7 @@ mod acme;
 mod answers;
 mod api_tokens;
 mod approvals;
+mod as2_log;
 mod as2_messages;
 mod as2_receipts;
 mod codes;
@@ -61,6 +62,7 @@ pub use acme::{AcmeAnswer, AcmeFailure, AcmeIssued, AcmeOrder, ListenerPlace, St
 pub use answers::{AnswerKey, StoredAnswer};
 pub use api_tokens::{ApiTokenRow, ApiTokenUse};
 pub use approvals::{AnswerOutcome, ApprovalKey};
+pub use as2_log::As2Filter;
 pub use as2_messages::{As2Claim, As2MessageKey, As2Publisher};
 pub use as2_receipts::{As2QueuedReceipt, As2SentMessage};
 pub use error::{DbError, Result};

@@ -79,6 +79,7 @@ const STEPS: &[Step] = &[
     step!("V44__watch_hints", 5),
     step!("V50__as2_receipts", 5),
     step!("V51__events_of_an_account", 5),
+    step!("V52__as2_log", 5),
     step!("V53__transfer_names", 5),
 ];
 

@@ -13,8 +13,8 @@ use crate::transfers::Changes;
 use crate::trash::TrashRows;
 use crate::waits::CameKind;
 use crate::{
-    Db, Dialect, Purpose, as2_messages, as2_receipts, events, jobs, limits, nodes, schedules,
-    transfers, trash, waits,
+    Db, Dialect, Purpose, as2_log, as2_messages, as2_receipts, events, jobs, limits, nodes,
+    schedules, transfers, trash, waits,
 };
 
 /// A piece of a node's journal.
@@ -116,6 +116,7 @@ impl Db {
         work.each(events::PROJECT, rows).await?;
         work.each(transfers::UPSERT, changes.rows()).await?;
         work.each(as2_messages::RECEIVED, as2_messages::received(piece.node, piece.events)).await?;
+        work.each(as2_log::PROJECT, as2_log::rows(piece.events)).await?;
         work.each(as2_receipts::QUEUE, as2_receipts::queued(piece.events)).await?;
         work.each(trash::INSERT, trashed.added).await?;
         work.each(trash::DELETE, trashed.deleted).await?;

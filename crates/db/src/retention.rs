@@ -8,7 +8,7 @@ use entrepot_nouns::{Event, EventId, Name, NodeId, SiteId, Timestamp};
 use crate::error::Result;
 use crate::moment::{now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
-use crate::{Db, Dialect, Purpose, approvals, job_steps, waits};
+use crate::{Db, Dialect, Purpose, approvals, as2_log, job_steps, waits};
 
 /// What a stub stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -305,7 +305,11 @@ impl Db {
             range.site.0.into(),
             crate::page(limit),
         ];
-        self.execute(DELETE_EVENTS, values).await
+        let mut work = self.work(Purpose::Other).await?;
+        work.execute(as2_log::PRUNE, values.clone()).await?;
+        let deleted = work.execute(DELETE_EVENTS, values).await?;
+        work.commit().await?;
+        Ok(deleted)
     }
 
     /// How many jobs of a site have ended before `before`.

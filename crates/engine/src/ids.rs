@@ -2,6 +2,7 @@
 
 use entrepot_crypto::derived_id as derived;
 use entrepot_db::{As2QueuedReceipt, Decision};
+use entrepot_nouns::event::As2Receipt;
 use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::{
     EventId, Expect, Job, JobId, NodeId, ReplayId, SiteId, StepAddress, Timestamp, TransferId,
@@ -125,6 +126,12 @@ pub(crate) fn sent_by_step(job: JobId, step: &StepKey) -> Uuid {
 /// The event that one step of a job brings about, told at most once.
 pub(crate) fn told_by_step(job: JobId, what: &str, step: &StepKey) -> EventId {
     EventId(derived(what, &[job.0.as_bytes(), &step.0]))
+}
+
+/// The event that a partner has refused a message of AS2 by this receipt.
+pub(crate) fn rejected(job: JobId, message_id: &str, receipt: &As2Receipt) -> EventId {
+    let parts: [&[u8]; 3] = [job.0.as_bytes(), message_id.as_bytes(), receipt.body.as_bytes()];
+    EventId(derived("as2-rejected", &parts))
 }
 
 /// The event that a receipt of AS2 has left, or never will, since its message came then; told at

@@ -3,6 +3,7 @@
 
 use entrepot_admin::{Problem, ProblemClass};
 use entrepot_db::Db;
+use entrepot_nouns::as2::As2Entry;
 use entrepot_nouns::{NodeId, SiteId, TransferId};
 use entrepot_proof::Heads;
 use entrepot_web::ApiNode;
@@ -10,6 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::as2;
 use crate::metrics::Metrics;
 use crate::receipt::{self, ReceiptRequest};
 
@@ -30,6 +32,17 @@ impl ApiNode for ServedApi {
             serde_json::to_value(&receipt).map_err(|error| Problem {
                 code: "EP0113".to_owned(),
                 message: format!("a receipt has no JSON form ({error}); please report this"),
+                class: ProblemClass::Failed,
+            })
+        })
+    }
+
+    fn as2_evidence(&self, site: SiteId, entry: As2Entry) -> BoxFuture<'_, Result<Value, Problem>> {
+        Box::pin(async move {
+            let bundle = as2::of_entry(&self.heads, site, &entry).await?;
+            serde_json::to_value(&bundle).map_err(|error| Problem {
+                code: "EP0113".to_owned(),
+                message: format!("evidence has no JSON form ({error}); please report this"),
                 class: ProblemClass::Failed,
             })
         })

@@ -1,5 +1,6 @@
 //! The command line: verbs of the program, and `NOUN VERB` for everything that it keeps.
 
+mod as2;
 mod bench;
 mod bench_as2;
 mod examples;
@@ -23,6 +24,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use entrepot_admin::UnlockTarget;
 use entrepot_nouns::{Name, SessionId, TransferId};
 
+pub(crate) use as2::{As2Command, As2MessagesArgs, As2VerifyArgs};
 pub(crate) use bench::{
     BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchRulesArgs,
     BenchSftpArgs, FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, RulesWorkload, Workload,
@@ -165,6 +167,9 @@ pub(crate) enum Command {
     /// Files that rules have found in the folders that they watch.
     #[command(subcommand)]
     Watch(WatchCommand),
+    /// Messages of AS2, their receipts and evidence.
+    #[command(subcommand)]
+    As2(As2Command),
     /// The journal of this node.
     #[command(subcommand)]
     Journal(JournalCommand),

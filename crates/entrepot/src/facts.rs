@@ -3,8 +3,8 @@
 use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
 use entrepot_nouns::event::{
-    As2ReceiptSending, As2ReceivedReceipt, FileFact, PoolsFact, ProgramFact, RemovedFact,
-    ReplayedFact, RetryingFact, SessionLimitFact,
+    As2ReceiptSending, As2ReceivedReceipt, As2Rejection, FileFact, PoolsFact, ProgramFact,
+    RemovedFact, ReplayedFact, RetryingFact, SessionLimitFact,
 };
 use entrepot_nouns::{
     CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
@@ -271,16 +271,6 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::SessionLimited { limit: SessionLimitFact { name, upload, download, by, .. } } => {
             format!("of {name}, up {}, down {}, by {by}", shown(upload), shown(download))
         }
-        Fact::As2ReceiptSent { sending } | Fact::As2ReceiptUnsent { sending } => {
-            let As2ReceiptSending { partner, message_id, url, reason, .. } = sending;
-            let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("for {message_id} of {partner} to {url}{why}")
-        }
-        Fact::As2ReceiptReceived { received } => {
-            let signed = if received.signed_by.is_some() { "signed" } else { "not signed" };
-            let As2ReceivedReceipt { partner, message_id, disposition, .. } = received;
-            format!("for {message_id} from {partner}: {disposition}, {signed}")
-        }
         Fact::RuleReplayed { replayed: ReplayedFact { rule, by, replay, jobs } } => {
             format!("rule {rule}, {jobs} jobs, by {by} (replay {replay})")
         }
@@ -321,6 +311,31 @@ fn order(fact: &Fact) -> Option<String> {
             format!("as the process file says again, by {by}")
         }
         Fact::LogChanged { levels, by } => format!("{} by {by}", levels.join(", ")),
+        fact => return of_as2(fact),
+    })
+}
+
+/// What became of a message of AS2, or of a receipt, if the fact tells of that.
+fn of_as2(fact: &Fact) -> Option<String> {
+    Some(match fact {
+        Fact::As2ReceiptSent { sending } | Fact::As2ReceiptUnsent { sending } => {
+            let As2ReceiptSending { partner, message_id, url, reason, .. } = sending;
+            let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("for {message_id} of {partner} to {url}{why}")
+        }
+        Fact::As2ReceiptReceived { received } => {
+            let signed = if received.signed_by.is_some() { "signed" } else { "not signed" };
+            let As2ReceivedReceipt { partner, message_id, disposition, .. } = received;
+            format!("for {message_id} from {partner}: {disposition}, {signed}")
+        }
+        Fact::As2Refused { refusal } => {
+            let id = refusal.message_id.as_deref().unwrap_or("a message without an id");
+            format!("{id} from {} to {}: {}", refusal.from, refusal.to, refusal.disposition)
+        }
+        Fact::As2Rejected { rejection } => {
+            let As2Rejection { message, disposition, .. } = rejection;
+            format!("{} by {}: {disposition}", message.message_id, message.partner)
+        }
         _ => return None,
     })
 }

@@ -7,6 +7,7 @@ mod addresses_file;
 mod admin_client;
 mod api_node;
 mod args;
+mod as2;
 mod as2_certificate;
 mod ask;
 mod audit_file;
@@ -189,6 +190,7 @@ async fn run(
         Command::Journal(JournalCommand::Verify { folder, heads }) => {
             journal::run(config, output, folder.as_deref(), heads.as_deref()).await
         }
+        Command::As2(command) => as2::run(client, output, command).await,
         Command::Receipt(args) => receipt::run(client, output, args).await,
         Command::Host(command) => host::run(command, output).await,
         Command::Health(args) => health::run(&config()?, output, &args).await,

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::as2::{self, EvidenceRequest};
 use crate::ask::actor_of;
 use crate::metrics::Metrics;
 use crate::ops_token::OpsToken;
@@ -72,6 +73,7 @@ pub(crate) async fn serve_socket(
         .route("/v1/request", post(request))
         .route("/v1/events/follow", post(follow))
         .route(receipt::PATH, post(make_receipt))
+        .route(as2::PATH, post(as2_evidence))
         .route("/v1/reload", post(reload))
         .layer(axum::extract::DefaultBodyLimit::max(REQUEST_BYTES))
         .layer(axum::middleware::from_fn_with_state(ops.token.clone(), with_token))
@@ -169,6 +171,22 @@ async fn make_receipt(
         Err(refusal) => return refusal,
     };
     match receipt::answer(&ops.heads, actor.site, &request).await {
+        Ok(made) => Json(made).into_response(),
+        Err(problem) => refuse(&problem),
+    }
+}
+
+async fn as2_evidence(
+    State(ops): State<Ops>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    Query(about): Query<About>,
+    body: Bytes,
+) -> Response {
+    let (request, actor): (EvidenceRequest, Actor) = match ops.asked(caller, &about, &body).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    match as2::answer(&ops.admin, &ops.heads, &actor, request).await {
         Ok(made) => Json(made).into_response(),
         Err(problem) => refuse(&problem),
     }

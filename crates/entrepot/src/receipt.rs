@@ -77,13 +77,19 @@ async fn make_alone(
     let actor = admin.at_site(actor, config.site.as_ref()).await;
     let site = actor.map_err(|error| problem(Problem::from(error)))?.site;
     let heads = open(config, parts).await?;
+    let made = while_signing(&heads, heads.receipt(site, transfer)).await;
+    made.map_err(|error| problem(refusal(&error)))
+}
+
+/// Does `work` while the heads of a node are signed that does not run.
+pub(crate) async fn while_signing<T>(heads: &Heads, work: impl Future<Output = T>) -> T {
     let end = CancellationToken::new();
     let signing = tokio::spawn(heads.clone().run(end.clone()));
-    let made = heads.receipt(site, transfer).await;
+    let made = work.await;
     end.cancel();
     // A panic was logged where it happened.
     let _ = signing.await;
-    made.map_err(|error| problem(refusal(&error)))
+    made
 }
 
 /// The heads of this node's journal, with the key that signs them, which is made when it is first
@@ -157,9 +163,9 @@ pub(crate) async fn answer(
     heads.receipt(site, request.transfer).await.map_err(|error| refusal(&error))
 }
 
-fn refusal(error: &ProofError) -> Problem {
+pub(crate) fn refusal(error: &ProofError) -> Problem {
     let class = match error {
-        ProofError::NoFact(_) => ProblemClass::NotFound,
+        ProofError::NoFact(_) | ProofError::NoMessage(_) => ProblemClass::NotFound,
         ProofError::Elsewhere { .. } => ProblemClass::Conflict,
         ProofError::NotCovered(_) => ProblemClass::Unavailable,
         ProofError::Db(error) if error.is_unavailable() => ProblemClass::Unavailable,
@@ -170,15 +176,19 @@ fn refusal(error: &ProofError) -> Problem {
 
 fn verify(output: Output, file: &Path, key: &str) -> Result<(), Failure> {
     let invalid = |error: ProofError| Failure::new(error.code(), Exit::Findings, error.to_string());
+    let key = verifier(key)?;
+    let receipt = Receipt::parse(&read(file)?).map_err(invalid)?;
+    let verified = receipt.verify(&key).map_err(invalid)?;
+    output.value(&verified, || print(&verified))
+}
+
+/// The public key of a node, or `@` and the file that has it.
+pub(crate) fn verifier(key: &str) -> Result<NoteVerifier, Failure> {
     let key = match key.strip_prefix('@') {
         Some(file) => read(Path::new(file))?,
         None => key.to_owned(),
     };
-    let key: NoteVerifier =
-        key.parse().map_err(|error| Failure::usage(format!("the key: {error}")))?;
-    let receipt = Receipt::parse(&read(file)?).map_err(invalid)?;
-    let verified = receipt.verify(&key).map_err(invalid)?;
-    output.value(&verified, || print(&verified))
+    key.parse().map_err(|error| Failure::usage(format!("the key: {error}")))
 }
 
 fn print(verified: &VerifiedReceipt) {
@@ -204,10 +214,14 @@ fn print(verified: &VerifiedReceipt) {
 
 /// A text of at most the size that a receipt may have; `-` is standard input.
 fn read(file: &Path) -> Result<String, Failure> {
+    read_up_to(file, entrepot_proof::limits::RECEIPT_BYTES)
+}
+
+/// A text, as far as `limit` bytes; `-` is standard input.
+pub(crate) fn read_up_to(file: &Path, limit: u64) -> Result<String, Failure> {
     let cannot =
         |error: std::io::Error| Failure::file(format!("cannot read '{}': {error}", file.display()));
     let mut text = String::new();
-    let limit = entrepot_proof::limits::RECEIPT_BYTES;
     if file == Path::new("-") {
         std::io::stdin().take(limit).read_to_string(&mut text).map_err(cannot)?;
     } else {

@@ -13,8 +13,9 @@ use entrepot_admin::{Problem, ProblemClass, Response};
 use entrepot_net::dial::DialPolicy;
 use entrepot_net::http::{self, ClearText, Client, HeaderValue, HttpError, Method, header};
 use entrepot_net::tls::ServerTrust;
+use entrepot_nouns::as2::As2MessageName;
 use entrepot_nouns::{Name, TransferId};
-use entrepot_proof::Receipt;
+use entrepot_proof::{As2Bundle, Receipt};
 use entrepot_web::remote::{self, RemoteCall, RemoteError, RemoteRequest};
 use serde_json::Value;
 
@@ -76,6 +77,20 @@ impl RemoteServer {
     pub(crate) async fn receipt(&self, transfer: TransferId) -> Result<Receipt, Failure> {
         let site = self.site.as_ref().map(|site| format!("?site={site}")).unwrap_or_default();
         let target = format!("/api/v1/transfers/{transfer}/receipt{site}");
+        let answer = self.send(&get(target), ANSWER_TIME).await;
+        let answer = answer.map_err(|error| failed(&self.url, &error))?;
+        let (status, body) = self.whole(answer).await?;
+        if status != 200 {
+            return Err(self.refused(remote::refusal(status, &body)));
+        }
+        serde_json::from_slice(&body).map_err(|error| self.odd(&error.to_string()))
+    }
+
+    /// The evidence of a message of AS2.
+    pub(crate) async fn as2_evidence(&self, name: &As2MessageName) -> Result<As2Bundle, Failure> {
+        let site = self.site.as_ref().map(|site| format!("?site={site}")).unwrap_or_default();
+        let name = remote::encoded(&name.to_string());
+        let target = format!("/api/v1/as2/messages/{name}/evidence{site}");
         let answer = self.send(&get(target), ANSWER_TIME).await;
         let answer = answer.map_err(|error| failed(&self.url, &error))?;
         let (status, body) = self.whole(answer).await?;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::socket::{self, PeerState};
-use crate::tls::{ClientTlsStream, HandshakeError, TlsClient};
+use crate::tls::{ClientTlsStream, HandshakeError, ServerTls, TlsClient};
 
 /// A connection that we made. `Ok(0)` of a read is the server's FIN in clear text, and under TLS
 /// its close_notify and nothing else: a bare FIN there is [`io::ErrorKind::UnexpectedEof`].
@@ -33,6 +33,14 @@ impl Dialled {
                 Ok((Dialled::Tls(Box::new(stream)), resumed))
             }
             Dialled::Tls(_) => Err(io::Error::from(io::ErrorKind::AlreadyExists).into()),
+        }
+    }
+
+    /// What was agreed on, under TLS.
+    pub(crate) fn tls(&self) -> Option<ServerTls> {
+        match self {
+            Dialled::Clear(_) => None,
+            Dialled::Tls(stream) => Some(ServerTls::of(stream.get_ref().1)),
         }
     }
 

@@ -34,7 +34,9 @@ use crate::dial::{self, DialPolicy};
 use crate::dialled::Dialled;
 use crate::error::NetError;
 use crate::limits::{HTTP_BODY_TIME, HTTP_FIELDS, HTTP_HEAD_BYTES, HTTP_HEAD_TIME};
-use crate::tls::{ClientIdentity, HandshakeError, ServerTrust, TlsClient, TlsConfigError};
+use crate::tls::{
+    ClientIdentity, HandshakeError, ServerTls, ServerTrust, TlsClient, TlsConfigError,
+};
 
 mod outgoing;
 #[cfg(test)]
@@ -330,7 +332,8 @@ impl Client {
                 Route::Network { trust, identity, tls } => {
                     let known = Known { trust, identity: identity.as_ref(), tls };
                     let stream = connect(&request, known).await?;
-                    exchange(stream, request).await
+                    let tls = stream.tls();
+                    exchange(stream, request).await.map(|response| Response { tls, ..response })
                 }
                 Route::Socket(path) => {
                     let stream = UnixStream::connect(path)
@@ -392,7 +395,7 @@ where
     let sending = sender.send_request(request.into_message());
     let (head, frames) = alongside(&mut connection, sending).await?.into_parts();
     let body = Body { frames, connection, time: body_time };
-    Ok(Response { status: head.status, headers: head.headers, body })
+    Ok(Response { status: head.status, headers: head.headers, tls: None, body })
 }
 
 /// What moves the bytes of a connection, until it ends.
@@ -418,6 +421,8 @@ pub struct Response {
     pub status: StatusCode,
     /// The fields of its head.
     pub headers: HeaderMap,
+    /// What was agreed on, under TLS.
+    pub tls: Option<ServerTls>,
     /// Its content, without the framing of HTTP.
     pub body: Body,
 }

@@ -11,6 +11,7 @@
 //!    bare FIN is `UnexpectedEof`, a reset `ConnectionReset` ([`TlsStream`]).
 
 mod acme;
+mod agreed;
 mod client;
 mod clients;
 mod config;
@@ -28,6 +29,7 @@ mod validity;
 mod version;
 
 pub use acme::{CertificateRequest, OwnCertificate, TlsHello, certificate_request};
+pub use agreed::ServerTls;
 pub use client::{ClientTlsStream, LoadClient};
 pub use clients::{ClientCertificates, Trust};
 pub use config::{TlsConfig, TlsOptions, TlsWarning};

@@ -39,17 +39,14 @@ use crate::time::Timestamp;
 use crate::watch::WatchChange;
 
 pub use approval::ApprovalFact;
-pub use as2::{As2Message, As2Receipt, As2ReceiptSending, As2ReceivedReceipt, As2Refusal};
+pub use as2::*;
 pub use backup::BackupFact;
 pub use clock::EventClock;
 pub use endpoint::{DisabledFact, ProcedureFact};
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
 pub use job::{ReplayedFact, RetryingFact, StoppedFact};
-pub use node::{
-    CertificateFailure, ExpiringFact, JoinedFact, JournalFact, LimitedFact, PoolsFact, ProgramFact,
-    RemovedFact, RenewedFact, RotationFact,
-};
+pub use node::*;
 pub use pruned::PrunedFact;
 pub use quota::QuotaFact;
 pub use recorded::{Event, FORMAT_LEVEL};
@@ -345,6 +342,12 @@ facts! {
         /// The message, and why.
         #[serde(flatten)]
         refusal: As2Refusal,
+    }
+    /// A partner has refused a message of AS2 of ours, or has confirmed other bytes.
+    "as2.rejected" As2Rejected {
+        /// The message, and what the receipt says.
+        #[serde(flatten)]
+        rejection: As2Rejection,
     }
     /// A receipt of AS2 was sent to the address where its partner wants it.
     "as2-receipt.sent" As2ReceiptSent {

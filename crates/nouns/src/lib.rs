@@ -7,6 +7,7 @@ pub mod account;
 pub mod acme;
 pub mod any_noun;
 pub mod approval;
+pub mod as2;
 pub mod calendar;
 pub mod call;
 pub mod certificate;

@@ -4,6 +4,7 @@ use entrepot_crypto::NoteError;
 use entrepot_db::DbError;
 use entrepot_journal::JournalError;
 use entrepot_nouns::{Name, TransferId};
+use uuid::Uuid;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, ProofError>;
@@ -80,6 +81,15 @@ pub enum ProofError {
     /// A receipt is not what it should be.
     #[error("this receipt is not valid: {0}")]
     Receipt(String),
+    /// Nothing is known of a message of AS2 that evidence could be made of.
+    #[error(
+        "the message {0} has no event that evidence could be made of: it is on its way, or its \
+         event was deleted"
+    )]
+    NoMessage(Uuid),
+    /// Evidence of a message of AS2 is not what it should be.
+    #[error("this evidence cannot be read: {0}")]
+    Bundle(String),
     /// A note or key is not what it should be.
     #[error(transparent)]
     Note(#[from] NoteError),
@@ -107,6 +117,8 @@ impl ProofError {
             ProofError::NotCovered(_) => "EP0623",
             ProofError::Elsewhere { .. } => "EP0624",
             ProofError::Receipt(_) | ProofError::Note(_) => "EP0625",
+            ProofError::NoMessage(_) => "EP1219",
+            ProofError::Bundle(_) => "EP1220",
             ProofError::Evidence { .. } => "EP0628",
             ProofError::Stub(_) => "EP0629",
             ProofError::Sink { .. } => "EP0630",

@@ -14,10 +14,12 @@
 //! | signs heads while the node runs | `heads.rs` |
 //! | sends heads elsewhere | `sinks.rs` |
 //! | makes and verifies receipts | `receipt.rs` |
+//! | the evidence of a message of AS2 in one file | `as2_evidence.rs`, `as2_evidence/` |
 //! | compares journal, heads and table | `comparison.rs` |
 //! | what stays of what retention deleted | `stub.rs`, `archive.rs` |
 
 mod archive;
+mod as2_evidence;
 mod comparison;
 mod error;
 mod heads;
@@ -31,6 +33,7 @@ mod tests;
 mod tree;
 
 pub use archive::signers;
+pub use as2_evidence::{As2Bundle, As2Check, As2Parts};
 pub use comparison::{Compared, Comparison, Finding, compare};
 pub use error::{ProofError, Result};
 pub use heads::{HeadParts, Heads, SinkMeters, check_end, origin};

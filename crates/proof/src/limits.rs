@@ -21,6 +21,8 @@ pub const COMPARED_BATCHES: usize = 4;
 pub const FINDINGS: usize = 100;
 /// Largest receipt that is read.
 pub const RECEIPT_BYTES: u64 = 4 * 1024 * 1024;
+/// Largest evidence of a message of AS2 that is read.
+pub const EVIDENCE_BYTES: u64 = 16 * 1024 * 1024;
 /// Stubs of retention that are read at a time.
 pub const STUB_PAGE: u32 = 1_000;
 /// Events without a row, because retention deleted it, that are remembered: the same event may

@@ -17,7 +17,7 @@ use crate::error::{ProofError, Result};
 use crate::heads::Heads;
 
 /// What a receipt calls its form.
-const FORMAT: &str = "entrepot-receipt/1";
+pub(crate) const FORMAT: &str = "entrepot-receipt/1";
 
 /// Proof that an event is in the journal of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,6 +65,14 @@ impl Heads {
         let events = self.db().events(site, &filter).await?;
         let event = events.into_iter().map(|row| row.event).find(|event| is_outcome(&event.fact));
         let event = event.ok_or(ProofError::NoFact(transfer))?;
+        self.receipt_of(event, transfer).await
+    }
+
+    /// The receipt of an event; `transfer` is what was asked for.
+    ///
+    /// # Errors
+    /// As [`Heads::receipt`], without [`ProofError::NoFact`].
+    pub(crate) async fn receipt_of(&self, event: Event, transfer: TransferId) -> Result<Receipt> {
         let place = self.db().place_of_event(event.id).await?;
         let place = place.ok_or(ProofError::NotCovered(transfer))?;
         if place.node != *self.node() {

@@ -23,13 +23,13 @@ fn signer(node: NodeId, seed: u8) -> NoteSigner {
     NoteSigner::new(&origin(&name(NODE), node), &Secret::new([seed; 32])).expect("a key")
 }
 
-struct Bed {
-    bed: Testbed,
-    recorder: Recorder,
+pub(crate) struct Bed {
+    pub(crate) bed: Testbed,
+    pub(crate) recorder: Recorder,
 }
 
 impl Bed {
-    async fn start() -> Bed {
+    pub(crate) async fn start() -> Bed {
         let bed = Testbed::start_in_memory(Env::real()).await;
         let recorder = bed.recorder.clone();
         Bed { bed, recorder }
@@ -76,7 +76,7 @@ impl Bed {
     }
 
     /// Projects the whole journal.
-    async fn project(&self) {
+    pub(crate) async fn project(&self) {
         let records = self.recorder.journal().reader(0).read_now(100_000).expect("read");
         let events: Vec<(u64, Event)> = records
             .iter()
@@ -94,7 +94,7 @@ impl Bed {
     }
 
     /// Signs heads until all that is there is covered.
-    async fn sign(&self) -> Heads {
+    pub(crate) async fn sign(&self) -> Heads {
         let heads = self.heads();
         let end = CancellationToken::new();
         let task = tokio::spawn(heads.clone().run(end.clone()));

@@ -208,7 +208,8 @@ impl As2Claims {
         let old = self.recorder.env().now().minus(limits::AS2_REMEMBERED);
         let forgotten = async {
             self.db.forget_as2_messages(old).await?;
-            self.db.forget_as2_sent(old).await
+            self.db.forget_as2_sent(old).await?;
+            self.db.forget_as2_log(old).await
         };
         if let Err(error) = forgotten.await {
             tracing::debug!(code = error.code(), %error, "old messages are not forgotten");

@@ -4,6 +4,7 @@
 //! it may and means on the command line.
 
 mod answer;
+mod as2;
 mod call;
 mod certificates;
 mod configuration;

@@ -7,6 +7,8 @@ use entrepot_auth::{Attempt, Peer, Throttles};
 use entrepot_net::guard::{Checking, UnauthenticatedConnection};
 use entrepot_net::meter::{EndClass, SessionMeter, Stage};
 use entrepot_net::tls::{ClientCertificate, TlsInfo};
+use entrepot_nouns::event::As2Tls;
+use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{SessionId, SiteId};
 use entrepot_vfs::TicketedUpload;
 use parking_lot::Mutex;
@@ -123,6 +125,17 @@ impl Connection {
     /// The certificate of the client, as long as the listener asks for such ones.
     pub(crate) fn certificate(&self, shared: &ListenerShared) -> Option<&ClientCertificate> {
         self.certificate.as_ref().filter(|_| shared.asks_as(&self.config))
+    }
+
+    /// What was agreed on, as events of AS2 have it.
+    pub(crate) fn as2_tls(&self) -> Option<As2Tls> {
+        let info = self.tls.as_ref()?;
+        let shown = self.certificate.as_ref();
+        Some(As2Tls {
+            version: info.version.to_string(),
+            suite: info.suite.clone(),
+            certificate: shown.map(|certificate| hex(&certificate.fingerprint)),
+        })
     }
 
     /// True under TLS.

@@ -41,6 +41,7 @@ const LEAST: &[(&str, Role)] = &[
     ("dry-run-rule", Role::Auditor),
     ("diff-rules", Role::Auditor),
     ("trace", Role::Auditor),
+    ("as2", Role::Auditor),
     ("replay-rule", Role::Operator),
     ("retry-job", Role::Operator),
     ("cancel-job", Role::Operator),
@@ -110,6 +111,7 @@ fn sample(word: &str) -> Request {
         "forget" => json!({"rule": "nobody", "path": "a"}),
         "replay-rule" => json!({"order": {"rule": "none", "of": {"event": "1"}}}),
         "trace" => json!({"subject": "/none"}),
+        "as2" => json!({"ask": {"messages": {}}}),
         "transfer" | "job" | "retry-job" | "cancel-job" | "end-session" | "end-sign-in" => {
             json!({"id": id})
         }

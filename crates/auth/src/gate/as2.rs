@@ -97,7 +97,8 @@ impl Attempt {
         let (endpoint, _) = partner.version;
         let counted = self.gate.0.as2_refusals.count(*endpoint.as_bytes(), AS2_REFUSALS);
         counted.map_err(As2NotTold::TooMany)?;
-        if refusal.receipt.is_none() {
+        // A receipt that is the answer is given from what is at hand.
+        if refusal.receipt.as_ref().is_none_or(|receipt| receipt.url.is_none()) {
             self.write(Fact::As2Refused { refusal });
             return Ok(());
         }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal, FileFact, HeldFact};
-use entrepot_nouns::{Env, Event, Fact, JobId, NodeId, SiteId, Timestamp};
+use entrepot_nouns::as2::{As2Entry, As2MessageName, As2State};
+use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal, As2Rejection, FileFact, HeldFact};
+use entrepot_nouns::{Direction, Env, Event, Fact, JobId, NodeId, SiteId, Timestamp, TransferId};
 use uuid::Uuid;
 
 use super::{both, event, file, journal, name, node_id, piece};
 use crate::{
-    As2Claim, As2MessageKey, As2Publisher, As2QueuedReceipt, As2SentMessage, Db, Projected,
+    As2Claim, As2Filter, As2MessageKey, As2Publisher, As2QueuedReceipt, As2SentMessage, Db,
+    EventRange, Projected, RowPosition,
 };
 
 fn message(id: &str) -> As2Message {
@@ -23,6 +25,8 @@ fn message(id: &str) -> As2Message {
         signed_by: None,
         cipher: None,
         compressed: false,
+        head: None,
+        tls: None,
         receipt: None,
     }
 }
@@ -98,6 +102,8 @@ fn asked_for_at(url: &str, id: &str) -> As2Message {
         content_type: "multipart/report".to_owned(),
         body: "YQ==".to_owned(),
         url: Some(url.to_owned()),
+        head: None,
+        certificate: None,
     };
     As2Message { receipt: Some(Box::new(receipt)), ..message(id) }
 }
@@ -126,6 +132,8 @@ async fn a_receipt_that_goes_elsewhere_is_sent_by_one_until_it_is_done(db: Db) {
         message_id: Some("<b>".to_owned()),
         disposition: "processed/error: decryption-failed".to_owned(),
         address: "192.0.2.1".to_owned(),
+        head: None,
+        tls: None,
         receipt: there("<c>").receipt,
     };
     let events = journal(vec![
@@ -188,7 +196,119 @@ async fn it_is_known_who_has_sent_a_message(db: Db) {
     assert_eq!(db.sender_of_as2(&theirs).await.unwrap(), None);
 }
 
+fn delivered(env: &Env, id: Uuid, message: As2Message) -> Event {
+    let file = FileFact { as2: Some(Box::new(message)), ..file(env, TransferId(id), "order") };
+    event(env, Fact::FileDelivered { file, endpoint: name("globex"), rule: name("orders") })
+}
+
+fn rejected(env: &Env, id: Uuid, message: As2Message) -> Event {
+    let rejection = As2Rejection {
+        transfer: TransferId(id),
+        path: "order".to_owned(),
+        size: 5,
+        disposition: "processed/error: decryption-failed".to_owned(),
+        message: Box::new(message),
+        rule: name("orders"),
+    };
+    event(env, Fact::As2Rejected { rejection })
+}
+
+/// Message-ID and state of each message that passes, the newest first.
+async fn listed(db: &Db, filter: As2Filter) -> Vec<(String, As2State)> {
+    let found = db.as2_log(SiteId::MAIN, &filter).await.unwrap();
+    found.into_iter().map(|entry| (entry.message_id.unwrap_or_default(), entry.state)).collect()
+}
+
+/// The Message-IDs, a page of one after the other.
+async fn paged(db: &Db) -> Vec<String> {
+    let mut page = As2Filter { limit: 1, ..As2Filter::default() };
+    let mut found = Vec::new();
+    while let Some(entry) = db.as2_log(SiteId::MAIN, &page).await.unwrap().pop() {
+        page.after = Some(RowPosition { at: entry.at, id: entry.id });
+        found.push(entry.message_id.unwrap());
+    }
+    found
+}
+
+/// A message of ours, before it leaves.
+fn leaving(at: u128, id: &str, now: Timestamp) -> As2Entry {
+    As2Entry {
+        id: Uuid::from_u128(at),
+        at: now,
+        direction: Direction::Out,
+        state: As2State::Awaiting,
+        partner: Some(name("globex")),
+        from: "ACME".to_owned(),
+        to: "GLOBEX".to_owned(),
+        message_id: Some(id.to_owned()),
+        about: Some("order".to_owned()),
+        event: None,
+        job: Some(JobId(Uuid::from_u128(9))),
+    }
+}
+
+async fn messages_of_both_directions_are_listed_by_what_became_of_them(db: Db) {
+    let env = Env::simulated(5);
+    let node = name("n1");
+    let leaves = |at: u128, id: &str| leaving(at, id, env.now());
+    for (at, id) in [(1, "<s1>"), (2, "<s2>")] {
+        db.as2_leaves(SiteId::MAIN, &leaves(at, id)).await.unwrap();
+    }
+    // Nobody waits for these receipts: there is no such job.
+    let all = listed(&db, As2Filter::default()).await;
+    let unconfirmed = As2State::Unconfirmed;
+    assert_eq!(all, [("<s2>".to_owned(), unconfirmed), ("<s1>".to_owned(), unconfirmed)]);
+    let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let mut events = Vec::new();
+    let mut tell = |event: Event| {
+        events.push(event);
+        env.advance(Duration::from_secs(1));
+    };
+    tell(told(&env, message("<r1>"), held));
+    tell(rejected(&env, one, message("<s1>")));
+    tell(delivered(&env, one, message("<s1>")));
+    // Late, of an attempt before.
+    tell(rejected(&env, one, message("<s1>")));
+    tell(rejected(&env, two, message("<s2>")));
+    let events = journal(events);
+    for _ in 0..2 {
+        let projected = db.project(&piece(&node, &events, &[])).await.unwrap();
+        assert_eq!(projected, Projected::Kept);
+    }
+    let all = listed(&db, As2Filter::default()).await;
+    let (s1, s2, r1) = ("<s1>".to_owned(), "<s2>".to_owned(), "<r1>".to_owned());
+    let (r, d, j) = (As2State::Received, As2State::Delivered, As2State::Rejected);
+    assert_eq!(all, [(s2.clone(), j), (s1.clone(), d), (r1.clone(), r)]);
+    let of = |state| As2Filter { state: Some(state), ..As2Filter::default() };
+    assert_eq!(listed(&db, of(As2State::Delivered)).await, [(s1.clone(), d)]);
+    let named = |text: &str| As2Filter {
+        message: Some(As2MessageName::from(text.to_owned())),
+        ..As2Filter::default()
+    };
+    for text in ["s2", "<s2>", &two.to_string()] {
+        assert_eq!(listed(&db, named(text)).await, [(s2.clone(), j)], "{text}");
+    }
+    let incoming = As2Filter { direction: Some(Direction::In), ..As2Filter::default() };
+    assert_eq!(listed(&db, incoming).await, [(r1.clone(), r)]);
+    let partner = |text: &str| As2Filter { partner: Some(name(text)), ..As2Filter::default() };
+    assert_eq!(listed(&db, partner("globex")).await.len(), 3);
+    assert_eq!(listed(&db, partner("initech")).await, []);
+    assert_eq!(paged(&db).await, [s2, s1, r1]);
+    // It is sent once more after that.
+    db.as2_leaves(SiteId::MAIN, &leaves(2, "<s2>")).await.unwrap();
+    db.as2_leaves(SiteId::MAIN, &leaves(1, "<s1>")).await.unwrap();
+    let states = listed(&db, As2Filter::default()).await;
+    assert_eq!(states.iter().filter(|(_, state)| *state == unconfirmed).count(), 1);
+    // With the events that tell of them, messages go.
+    let range = EventRange { site: SiteId::MAIN, node: &node, after: 0, up_to: 99 };
+    while db.delete_events(range, 2).await.unwrap() > 0 {}
+    assert_eq!(listed(&db, As2Filter::default()).await, [("<s2>".to_owned(), unconfirmed)]);
+    let later = env.now().plus(Duration::from_secs(1));
+    assert_eq!(db.forget_as2_log(later).await.unwrap(), 1);
+}
+
 both!(
+    messages_of_both_directions_are_listed_by_what_became_of_them,
     a_receipt_that_goes_elsewhere_is_sent_by_one_until_it_is_done,
     it_is_known_who_has_sent_a_message,
     an_id_is_had_by_one_until_it_is_given_back,

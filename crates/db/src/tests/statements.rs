@@ -22,6 +22,7 @@ fn common() -> Vec<Sql> {
         crate::transfers::ALL,
         crate::jobs::ALL,
         crate::approvals::ALL,
+        crate::as2_log::ALL,
         crate::as2_messages::ALL,
         crate::as2_receipts::ALL,
         crate::job_steps::ALL,
@@ -53,6 +54,7 @@ fn common() -> Vec<Sql> {
 fn only_postgres() -> Vec<Sql> {
     let batches = [
         crate::acme::LEASE_POSTGRES,
+        crate::as2_log::PROJECT_POSTGRES,
         crate::as2_messages::RECEIVED_POSTGRES,
         crate::as2_receipts::CLAIM_POSTGRES,
         crate::as2_receipts::QUEUE_POSTGRES,

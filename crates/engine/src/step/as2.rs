@@ -7,6 +7,7 @@
 //! finds it sends nothing.
 
 mod apart;
+mod carried;
 mod draft;
 mod feed;
 mod receipt;
@@ -15,15 +16,17 @@ mod request;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use entrepot_as2_proto::{MicalgStyle, SendRandom, SentMic};
+use entrepot_as2_proto::{Headers, MicalgStyle, SendRandom, SentMic};
 use entrepot_auth::{As2Partner, as2};
 use entrepot_crypto::cipher::ContentSecrets;
 use entrepot_net::http::{HttpError, Response, streamed};
 use entrepot_nouns::endpoint::{As2Compression, As2ReceiptKind, As2Send};
-use entrepot_nouns::event::{As2Message, As2Receipt, FileFact};
+use entrepot_nouns::event::{As2Message, As2Receipt, As2Rejection, FileFact};
 use entrepot_nouns::rule::As2Spec;
 use entrepot_nouns::transfer::hex;
-use entrepot_nouns::{Digests, EndpointTarget, Env, Fact, Protocol, Secret, Timestamp, crash};
+use entrepot_nouns::{
+    Digests, EndpointTarget, Env, Fact, Protocol, Secret, Timestamp, TransferId, crash,
+};
 use serde_json::{Value as Json, json};
 use zeroize::Zeroizing;
 
@@ -38,6 +41,7 @@ use crate::pause::Pause;
 use crate::rules;
 use crate::run::Run;
 use crate::web_client;
+use carried::Carried;
 use draft::PartnerKeys;
 use feed::{Fed, Leaving};
 use receipt::{Answered, Confirmed, NotConfirmed, SentMessage, Tries};
@@ -66,7 +70,8 @@ impl Step for As2Spec {
         let started_at = run.shared.recorder.env().now();
         let keys = PartnerKeys::of(&partner, started_at)?;
         let message_id = format!("<{}@entrepot>", ids::sent_by_step(run.job.id, key));
-        let sending = Sending { draft, partner, keys, secret, message_id, started_at };
+        let transfer = ids::delivery(run.job.id, key);
+        let sending = Sending { draft, partner, keys, secret, message_id, transfer, started_at };
         let delivered = if sending.is_confirmed_apart() {
             sending.send_apart(run).await?
         } else {
@@ -120,6 +125,8 @@ struct Sending {
     /// The password for the partner's server.
     secret: Option<Secret>,
     message_id: String,
+    /// What the delivery is known by.
+    transfer: TransferId,
     started_at: Timestamp,
 }
 
@@ -129,6 +136,7 @@ struct Delivered {
     digests: Digests,
     mic: String,
     verified: bool,
+    carried: Carried,
     receipt: Option<As2Receipt>,
 }
 
@@ -162,6 +170,7 @@ impl Sending {
         let outgoing = outgoing.map_err(|error| feed::not_made(&input, error))?;
         let (writer, body) = streamed(outgoing.content_length());
         let mut request = self.request(&outgoing)?;
+        let carried = Carried::by(&request);
         request.streamed = Some(body);
         let patience = self.terms().timeout.0.duration();
         let leaving = Leaving::new(writer, patience);
@@ -197,23 +206,20 @@ impl Sending {
         {
             run.verified = Some(verified);
         }
-        self.answered(run, response, size, fed).await
+        let carried = carried.over(&response);
+        let Read { fields, body } = self.read(run, response).await?;
+        let head = Some(fields.evidence());
+        Ok(Answered { fields, body, size, fed, carried, head })
     }
 
     /// Reads an answer, unless it refuses the request.
-    async fn answered(
-        &self,
-        run: &mut Run<'_>,
-        response: Response,
-        size: u64,
-        fed: Option<Fed>,
-    ) -> Result<Answered, StepError> {
+    async fn read(&self, run: &mut Run<'_>, response: Response) -> Result<Read, StepError> {
         let endpoint = &self.partner.endpoint;
         if !response.status.is_success() {
             run.asked_to_wait = http::retry_after(&response, run.shared.recorder.env().now());
             return Err(run.hold.waiting(http::refusal(endpoint, response)).await?);
         }
-        let fields = receipt::fields(&response.headers);
+        let fields = carried::fields(&response.headers);
         let body = run.hold.waiting(response.body.read_all(AS2_RECEIPT_BYTES)).await?;
         let body = body.map_err(|error| match error {
             HttpError::TooLong(_) => {
@@ -221,7 +227,7 @@ impl Sending {
             }
             error => http::not_sent(endpoint, &error),
         })?;
-        Ok(Answered { fields, body: body.to_vec(), size, fed })
+        Ok(Read { fields, body: body.to_vec() })
     }
 
     /// What a receipt means.
@@ -234,6 +240,7 @@ impl Sending {
             trusted: &self.keys.certificates,
             sent,
             tries: if run.again() { Tries::Repeated } else { Tries::First },
+            head: answered.head.clone(),
         };
         let mic = sent.map(|sent| self.mic(sent));
         let judged = message.judge(&answered.fields, &answered.body);
@@ -244,14 +251,72 @@ impl Sending {
         let (message_id, mic) = (self.message_id.as_str(), mic.as_deref());
         let left = Left { message_id, disposition: disposition.as_deref(), mic, verified };
         run.result = Some(left.told());
-        let Confirmed { receipt, .. } = judged.map_err(|failed| failed.error)?;
-        let digests = answered.fed.map(|fed| fed.digests).unwrap_or_default();
         let mic = mic.unwrap_or_default().to_owned();
-        Ok(Delivered { size: answered.size, digests, mic, verified, receipt })
+        let Answered { size, fed, carried, .. } = answered;
+        let digests = fed.map(|fed| fed.digests).unwrap_or_default();
+        let delivered = Delivered { size, digests, mic, verified, carried, receipt: None };
+        match judged {
+            Ok(Confirmed { receipt, .. }) => Ok(Delivered { receipt, ..delivered }),
+            Err(failed) => {
+                self.record_rejection(run, delivered, &failed).await?;
+                Err(failed.error)
+            }
+        }
+    }
+
+    /// `as2.rejected`, of a receipt by which the message fails for good, once for each such one.
+    async fn record_rejection(
+        &self,
+        run: &Run<'_>,
+        sent: Delivered,
+        failed: &NotConfirmed,
+    ) -> Result<(), StepError> {
+        let NotConfirmed { error: StepError::Permanent { .. }, disposition, receipt } = failed
+        else {
+            return Ok(());
+        };
+        let (Some(disposition), Some(receipt)) = (disposition, receipt) else { return Ok(()) };
+        let sent = Delivered { receipt: Some(As2Receipt::clone(receipt)), ..sent };
+        let mic = Some(sent.mic.clone()).filter(|mic| !mic.is_empty());
+        let rejection = As2Rejection {
+            transfer: self.transfer,
+            path: self.draft.name.clone(),
+            size: sent.size,
+            disposition: disposition.clone(),
+            rule: run.job.rule.clone(),
+            message: Box::new(As2Message { mic, ..self.message(sent) }),
+        };
+        let mut scope = rules::caused_by(&run.job.event);
+        scope.job = Some(run.job.id);
+        let mut event = run.shared.recorder.event(&scope, Fact::As2Rejected { rejection });
+        event.id = ids::rejected(run.job.id, &self.message_id, receipt);
+        run.seal(&event).await
     }
 
     fn mic(&self, sent: &SentMic) -> String {
         sent.mic.text(MicalgStyle::default())
+    }
+
+    /// What is recorded of the message.
+    fn message(&self, sent: Delivered) -> As2Message {
+        let target = &self.partner.target;
+        let send = self.terms();
+        let signed_by = self.keys.signs_with(send);
+        As2Message {
+            partner: self.partner.endpoint.clone(),
+            from: target.station.clone(),
+            to: target.partner.clone(),
+            message_id: self.message_id.clone(),
+            subject: self.draft.subject.clone(),
+            content_type: self.draft.content_type.clone(),
+            mic: sent.verified.then_some(sent.mic),
+            signed_by: signed_by.map(|certificate| hex(&certificate.fingerprint())),
+            cipher: as2::cipher(send.cipher).map(|cipher| cipher.name().to_owned()),
+            compressed: send.compression != As2Compression::None,
+            head: sent.carried.head,
+            tls: sent.carried.tls,
+            receipt: sent.receipt.map(Box::new),
+        }
     }
 
     /// `file.delivered`, once, with the receipt; durable when this returns.
@@ -261,28 +326,15 @@ impl Sending {
         key: &StepKey,
         delivered: Delivered,
     ) -> Result<(), StepError> {
-        let target = &self.partner.target;
-        let send = self.terms();
-        let signed_by = self.keys.signs_with(send);
-        let message = As2Message {
-            partner: self.partner.endpoint.clone(),
-            from: target.station.clone(),
-            to: target.partner.clone(),
-            message_id: self.message_id.clone(),
-            subject: self.draft.subject.clone(),
-            content_type: self.draft.content_type.clone(),
-            mic: delivered.verified.then_some(delivered.mic),
-            signed_by: signed_by.map(|certificate| hex(&certificate.fingerprint())),
-            cipher: as2::cipher(send.cipher).map(|cipher| cipher.name().to_owned()),
-            compressed: send.compression != As2Compression::None,
-            receipt: delivered.receipt.map(Box::new),
-        };
-        let is_tls = target.url.as_ref().is_some_and(|url| url.starts_with("https:"));
+        let url = self.partner.target.url.as_ref();
+        let is_tls = url.is_some_and(|url| url.starts_with("https:"));
+        let (size, digests) = (delivered.size, delivered.digests);
+        let message = self.message(delivered);
         let file = FileFact {
-            transfer: ids::delivery(run.job.id, key),
+            transfer: self.transfer,
             path: self.draft.name.clone(),
-            size: delivered.size,
-            digests: delivered.digests,
+            size,
+            digests,
             protocol: if is_tls { Protocol::Https } else { Protocol::Http },
             started_at: self.started_at,
             identity: None,
@@ -298,10 +350,16 @@ impl Sending {
         event.id = ids::told_by_step(run.job.id, "delivered", key);
         run.seal(&event).await?;
         Meters::add(&run.shared.meters.deliveries, 1);
-        Meters::add(&run.shared.meters.delivery_bytes, delivered.size);
+        Meters::add(&run.shared.meters.delivery_bytes, size);
         crash::point("as2.recorded");
         run.reached(Pause::Recorded)
     }
+}
+
+/// The answer to a message.
+struct Read {
+    fields: Headers,
+    body: Vec<u8>,
 }
 
 /// Drawn anew for each attempt: a key is used for one message.

@@ -35,6 +35,8 @@ async fn comes(world: &World, job: &Job, message: &Message, says: Disposition) {
         content_type: document.content_type.clone(),
         body: STANDARD.encode(&document.body),
         url: None,
+        head: None,
+        certificate: None,
     };
     let received = As2ReceivedReceipt {
         partner: name("globex"),
@@ -43,6 +45,7 @@ async fn comes(world: &World, job: &Job, message: &Message, says: Disposition) {
         mic: None,
         signed_by: None,
         address: "127.0.0.1".to_owned(),
+        tls: None,
         receipt: Box::new(receipt),
     };
     let scope = Scope { job: Some(job.id), ..Scope::site(SITE) };
@@ -175,6 +178,8 @@ async fn received(world: &World, port: u16, id: &str) -> As2Receipt {
         content_type: "multipart/report; boundary=x".to_owned(),
         body: STANDARD.encode(id),
         url: Some(format!("http://127.0.0.1:{port}/receipts")),
+        head: None,
+        certificate: None,
     };
     let message = As2Message {
         partner: name("globex"),
@@ -187,6 +192,8 @@ async fn received(world: &World, port: u16, id: &str) -> As2Receipt {
         signed_by: None,
         cipher: None,
         compressed: false,
+        head: None,
+        tls: None,
         receipt: Some(Box::new(receipt.clone())),
     };
     let mut file = fact(&world.env, &"/in/order".parse().unwrap(), b"file");

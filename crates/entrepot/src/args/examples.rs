@@ -200,6 +200,23 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("watch", &["entrepot watch list bank-in"]),
     ("watch list", &["entrepot watch list bank-in", "entrepot watch list bank-in --after b.csv"]),
     ("watch forget", &["entrepot watch forget bank-in 2026/PAY1.pgp"]),
+    ("as2", &["entrepot as2 messages --partner globex"]),
+    (
+        "as2 messages",
+        &[
+            "entrepot as2 messages --partner globex --since 2026-11-27T00:00:00Z",
+            "entrepot as2 messages --state rejected",
+        ],
+    ),
+    ("as2 show", &["entrepot as2 show '<4711@globex>'"]),
+    ("as2 evidence", &["entrepot as2 evidence '<4711@globex>' -o 4711.json"]),
+    (
+        "as2 verify",
+        &[
+            "entrepot as2 verify 4711.json --key @node1.pub",
+            "entrepot as2 verify 4711.json --certificate globex.pem --file order.x12",
+        ],
+    ),
     ("trace", &["entrepot trace /in/orders.xml", "entrepot trace orders.xml"]),
     (
         "rule dry-run",

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::is_default;
+use crate::ids::TransferId;
 use crate::name::Name;
 
 /// The message of AS2 that brought a file.
@@ -34,9 +35,44 @@ pub struct As2Message {
     /// It was compressed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compressed: bool,
+    /// The header of the request that carried it, a field a line, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// The connection that it came or left by, under TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<As2Tls>,
     /// The receipt that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<As2Receipt>>,
+}
+
+/// A connection under TLS that carried a message of AS2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Tls {
+    /// The version of the protocol, such as `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite, by its name in the registry (RFC 8446 §B.4).
+    pub suite: String,
+    /// SHA-256 of the certificate that the other side showed, 64 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+}
+
+/// A message of ours that its partner refused, or confirmed with the digest of other bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Rejection {
+    /// The transfer that it was to be.
+    pub transfer: TransferId,
+    /// What the file is called in the message.
+    pub path: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// What the receipt says, such as `processed/error: decryption-failed`.
+    pub disposition: String,
+    /// The message, with the receipt.
+    pub message: Box<As2Message>,
+    /// The name of the rule, which may have been deleted since.
+    pub rule: Name,
 }
 
 /// A receipt (MDN, RFC 8098) as it was given, byte by byte.
@@ -51,6 +87,12 @@ pub struct As2Receipt {
     /// Where it is sent, where it is not the answer to the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Of a partner's: the header that it came with, a field a line, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// Of a partner's: the certificate that signed it, DER as base64; ours brings its own along.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// A message of AS2 that was refused: nothing of it was kept.
@@ -71,6 +113,12 @@ pub struct As2Refusal {
     pub disposition: String,
     /// The peer's IP address, without a port.
     pub address: String,
+    /// The header of the request that carried it, a field a line, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// The connection that it came by, under TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<As2Tls>,
     /// The receipt, where one was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<As2Receipt>>,
@@ -111,6 +159,9 @@ pub struct As2ReceivedReceipt {
     pub signed_by: Option<String>,
     /// The peer's IP address, without a port.
     pub address: String,
+    /// The connection that it came by, under TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<As2Tls>,
     /// The receipt as it came.
     pub receipt: Box<As2Receipt>,
 }

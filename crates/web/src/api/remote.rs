@@ -7,7 +7,8 @@ use axum::http::{Method, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_admin::{
-    Cursor, EventQuery, JobQuery, Problem, RateOrder, Request, RetryRule, TransferQuery,
+    As2Query, As2Request, Cursor, EventQuery, JobQuery, Problem, RateOrder, Request, RetryRule,
+    TransferQuery,
 };
 use entrepot_admin::{FieldFilter, Response as Answer, RuleQuestion, RuleSubject, SortOrder};
 use entrepot_nouns::{Kind, Name, NounVersion};
@@ -248,6 +249,7 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::DiffRules { .. } => of_rules("diff_rules", body("source")),
         Request::ReplayRule { .. } => of_rules("replay_rule", body("order")),
         Request::Trace { subject } => Operation::new("trace").with("of", Some(subject)),
+        Request::As2 { ask } => of_as2(ask),
         Request::Jobs { .. }
         | Request::Job { .. }
         | Request::RetryJob { .. }
@@ -454,6 +456,26 @@ fn events(filter: &EventQuery) -> Operation {
     list
 }
 
+fn of_as2(ask: &As2Request) -> Operation {
+    match ask {
+        As2Request::Messages(filter) => as2_messages(filter),
+        As2Request::Message(name) => Operation::at("get_as2_message", name),
+    }
+}
+
+fn as2_messages(filter: &As2Query) -> Operation {
+    let limit = filter.limit.unwrap_or(entrepot_admin::limits::QUERY_ROWS_DEFAULT);
+    let mut list = Operation::list("list_as2_messages", Some(limit));
+    list.add("partner", filter.partner.as_ref());
+    list.add("message", filter.message.as_ref());
+    list.add("direction", filter.direction.map(|direction| direction.as_str()));
+    list.add("state", filter.state);
+    list.add("since", filter.since);
+    list.add("until", filter.until);
+    list.add("cursor", filter.after.as_ref());
+    list
+}
+
 fn explain(question: &RuleQuestion) -> Operation {
     let mut explain = Operation::new("explain_rules").with("rule", question.rule.as_ref());
     match &question.about {
@@ -532,7 +554,7 @@ pub fn refusal(status: u16, body: &[u8]) -> RemoteError {
 }
 
 /// A word of an address; every byte is encoded that means something there.
-fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     let mut word = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -552,13 +574,14 @@ mod tests {
     use super::*;
 
     /// Operations that are no request of the administration, or that none needs.
-    const OF_THE_API_ALONE: [&str; 12] = [
+    const OF_THE_API_ALONE: [&str; 13] = [
         "follow_sessions",
         "follow_transfers",
         "follow_throughput",
         // It finds one among all sessions.
         "get_session",
         "get_receipt",
+        "get_as2_evidence",
         "follow_events",
         "get_journal_head",
         "get_metrics",
@@ -576,6 +599,13 @@ mod tests {
         let text = error.to_string();
         let (_, listed) = text.split_once("expected one of").unwrap();
         listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    fn samples_of_as2() -> Vec<Value> {
+        vec![
+            json!({"ask": {"messages": {"partner": "n", "state": "received"}}}),
+            json!({"ask": {"message": "<a b@x>"}}),
+        ]
     }
 
     /// Requests of each kind.
@@ -607,6 +637,7 @@ mod tests {
             "dry-run" => one(json!({"of": {"request": "delete", "kind": "key", "name": "n"}})),
             "plan" | "apply" => one(json!({"documents": [], "prune": false})),
             "export" => one(json!({"kinds": ["key"]})),
+            "as2" => samples_of_as2(),
             "transfers" | "events" | "jobs" => one(json!({"filter": {}})),
             "explain-rules" => vec![
                 json!({"question": {"about": {"path": "/a b"}, "rule": "n"}}),

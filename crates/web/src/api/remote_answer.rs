@@ -1,6 +1,6 @@
 //! What the API answers, as the administration answers it.
 
-use entrepot_admin::{EventQuery, Request, Response as Answer};
+use entrepot_admin::{As2Request, EventQuery, Request, Response as Answer};
 use entrepot_nouns::{AnyNoun, Kind, Stored};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -77,6 +77,19 @@ impl Answered {
         Ok(Answer::Events { next: self.number()?, events: self.rows()? })
     }
 
+    fn as2(self, ask: &As2Request) -> Result<Answer> {
+        Ok(match ask {
+            As2Request::Messages(_) => {
+                Answer::As2Messages { next: self.next()?, messages: self.rows()? }
+            }
+            As2Request::Message(_) => Answer::As2Message { message: self.of()? },
+        })
+    }
+
+    fn heads(self) -> Result<Answer> {
+        Ok(Answer::JournalHeads { next: self.number()?, heads: self.rows()? })
+    }
+
     fn recovery_codes(mut self) -> Result<Answer> {
         Ok(Answer::RecoveryCodes { codes: self.field("codes")? })
     }
@@ -114,6 +127,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::DiffRules { .. } => Answer::RuleDiffs { diffs: answered.field("items")? },
         Request::ReplayRule { .. } => Answer::RuleReplay { replay: answered.of()? },
         Request::Trace { .. } => Answer::Trace { trace: answered.of()? },
+        Request::As2 { ask } => answered.as2(ask)?,
         Request::Jobs { .. } => Answer::Jobs { next: answered.next()?, jobs: answered.rows()? },
         Request::Approvals => Answer::Approvals { approvals: answered.field("items")? },
         Request::Job { .. } => Answer::Job { job: answered.of()? },
@@ -126,9 +140,7 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         }
         Request::Nodes => Answer::Nodes { nodes: answered.rows()? },
         Request::Node { .. } => Answer::Node { node: answered.of()? },
-        Request::JournalHeads { .. } => {
-            Answer::JournalHeads { next: answered.number()?, heads: answered.rows()? }
-        }
+        Request::JournalHeads { .. } => answered.heads()?,
         Request::LoginLimits => Answer::LoginLimits { limits: answered.field("items")? },
         Request::Unlock { .. } => Answer::Unlocked { failures: answered.field("failures")? },
         Request::Certificates => Answer::Certificates { certificates: answered.rows()? },

@@ -14,7 +14,7 @@ use super::live::LiveSubject;
 use super::nouns::plural;
 use super::schemas::{Schema, schema};
 use super::{
-    certificates, configuration, events, explanations, jobs, links, live_stream, nodes, nouns,
+    as2, certificates, configuration, events, explanations, jobs, links, live_stream, nodes, nouns,
     procedures, rules, sessions, stream, this_node, tokens, transfers,
 };
 use crate::problem::Problem;
@@ -108,6 +108,15 @@ const EVENT_FILTERS: [Parameter; 6] = [
     once("session", "Of this session."),
     once("transfer", "Of this transfer."),
     once("job", "Of this job."),
+];
+
+const AS2_FILTERS: [Parameter; 6] = [
+    once("partner", "Of the partner of this endpoint."),
+    once("message", "This one, by its id, or those with this Message-ID."),
+    once("direction", "`in` or `out`."),
+    once("state", "In this state."),
+    once("since", "In their state at or after this time."),
+    once("until", "In their state before this time."),
 ];
 
 impl Route {
@@ -391,6 +400,16 @@ fn of_transfers_and_events() -> Vec<Route> {
             .done(),
         Route::new(Method::GET, "/transfers/{id}/receipt", transfers::receipt)
             .about("transfers", "get_receipt", "Proof that its file arrived or left.")
+            .gives(Schema::Object),
+        Route::new(Method::GET, "/as2/messages", as2::list)
+            .about("as2", "list_as2_messages", "Messages of AS2, both ways, newest first.")
+            .query(listed(&AS2_FILTERS))
+            .gives(Schema::page::<entrepot_nouns::as2::As2Entry>()),
+        Route::new(Method::GET, "/as2/messages/{id}", as2::show)
+            .about("as2", "get_as2_message", "Shows one, by its id or its Message-ID.")
+            .gives(schema::<entrepot_nouns::as2::As2Shown>()),
+        Route::new(Method::GET, "/as2/messages/{id}/evidence", as2::evidence)
+            .about("as2", "get_as2_evidence", "All that proves one, to be checked offline.")
             .gives(Schema::Object),
         Route::new(Method::GET, "/events", events::list)
             .about("events", "list_events", "The audit log.")

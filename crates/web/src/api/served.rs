@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use entrepot_admin::Admin;
 use entrepot_host::Applications;
+use entrepot_nouns::as2::As2Entry;
 use entrepot_nouns::{SiteId, TransferId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -20,6 +21,13 @@ pub trait ApiNode: Send + Sync {
         &self,
         site: SiteId,
         transfer: TransferId,
+    ) -> BoxFuture<'_, Result<Value, entrepot_admin::Problem>>;
+
+    /// The evidence of a message of AS2, in one document.
+    fn as2_evidence(
+        &self,
+        site: SiteId,
+        entry: As2Entry,
     ) -> BoxFuture<'_, Result<Value, entrepot_admin::Problem>>;
 
     /// The last signed head of the node's journal, with the key that verifies it.

@@ -203,6 +203,8 @@ impl Incoming {
             signed_by: signed_by.map(|signature| hex(&signature.certificate.fingerprint())),
             cipher: received.cipher.map(|cipher| cipher.name().to_owned()),
             compressed: received.compressed,
+            head: Some(self.fields.evidence()),
+            tls: self.context.connection.as2_tls(),
             receipt: receipt.map(Box::new),
         }
     }
@@ -217,8 +219,9 @@ impl Incoming {
             message_id: self.names.message_id.as_deref().map(shortened),
             disposition: disposition.text().to_owned(),
             address: self.context.peer().ip().to_canonical().to_string(),
-            // It is sent from the event.
-            receipt: receipt.clone().filter(|it| it.url.is_some()).map(Box::new),
+            head: Some(self.fields.evidence()),
+            tls: self.context.connection.as2_tls(),
+            receipt: receipt.clone().map(Box::new),
         };
         tell_of_refusal(&self.context, &self.partner, refusal).await?;
         match receipt {

@@ -81,11 +81,14 @@ impl IncomingReceipt {
             mic: read.mic.as_ref().map(|mic| mic.text(MicalgStyle::default())),
             signed_by: signature.map(|signature| hex(&signature.certificate.fingerprint())),
             address: self.context.peer().ip().to_canonical().to_string(),
+            tls: self.context.connection.as2_tls(),
             receipt: Box::new(As2Receipt {
                 message_id: shortened(&value("Message-ID")),
                 content_type: value("Content-Type"),
                 body: STANDARD.encode(body),
                 url: None,
+                head: Some(self.fields.evidence()),
+                certificate: signature.map(|it| STANDARD.encode(it.certificate.der())),
             }),
         }
     }
@@ -99,6 +102,8 @@ impl IncomingReceipt {
             message_id,
             disposition: format!("receipt: {why}"),
             address: self.context.peer().ip().to_canonical().to_string(),
+            head: Some(self.fields.evidence()),
+            tls: self.context.connection.as2_tls(),
             receipt: None,
         };
         tell_of_refusal(&self.context, &self.partner, refusal).await?;

@@ -72,6 +72,8 @@ impl<'a> Receipts<'a> {
             content_type: document.content_type,
             body: STANDARD.encode(&document.body),
             url: request.delivery.clone(),
+            head: None,
+            certificate: None,
         })
     }
 

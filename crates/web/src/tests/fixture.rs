@@ -14,6 +14,7 @@ use entrepot_net::tls::{
     self, ClientCertificates, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions, TlsVersion,
 };
 use entrepot_nouns::acme::{Acme, AcmeChallenge};
+use entrepot_nouns::as2::As2Entry;
 use entrepot_nouns::http::{HttpLimits, HttpOptions};
 use entrepot_nouns::{
     AccountType, Listener, Mount, PerDirection, Protocol, Quota, Rights, SessionId, SessionInfo,
@@ -286,6 +287,10 @@ struct ShownNode(watch::Sender<u64>);
 impl ApiNode for ShownNode {
     fn receipt(&self, _: SiteId, id: TransferId) -> BoxFuture<'_, Result<Value, Problem>> {
         Box::pin(async move { Ok(json!({ "transfer": id })) })
+    }
+
+    fn as2_evidence(&self, _: SiteId, entry: As2Entry) -> BoxFuture<'_, Result<Value, Problem>> {
+        Box::pin(async move { Ok(json!({ "message": entry.id })) })
     }
 
     fn head(&self) -> BoxFuture<'_, Result<Value, Problem>> {

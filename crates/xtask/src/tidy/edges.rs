@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("db", &["nouns"]),
     ("net", &["nouns"]),
     ("ssh", &["nouns", "net"]),
-    ("proof", &["nouns", "crypto", "db", "journal"]),
+    ("proof", &["nouns", "crypto", "db", "journal", "as2-proto"]),
     ("openssh", &["nouns"]),
     ("spawn", &["nouns"]),
     ("sftp-proto", &[]),

@@ -10,12 +10,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{Field, Headers, SentMic, bare_message_id};
 use entrepot_db::{As2SentMessage, CameKind, EventFilter, EventRest, EventWait, RestsFor, WaitKey};
+use entrepot_nouns::as2::{As2Entry, As2State};
 use entrepot_nouns::event::As2ReceivedReceipt;
-use entrepot_nouns::{Digests, EventId, Fact};
+use entrepot_nouns::{Digests, Direction, EventId, Fact, JobId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
+use super::carried::Carried;
 use super::feed::Fed;
 use super::receipt::Answered;
 use super::{Delivered, Left, Sending};
@@ -34,11 +36,14 @@ pub(super) struct Awaited {
     pub(super) digests: Digests,
     /// The digests that the receipt may have.
     mics: Vec<String>,
+    /// What is kept of the request.
+    #[serde(default)]
+    carried: Carried,
 }
 
 impl Awaited {
-    fn new(size: u64, digests: Digests, sent: &SentMic) -> Awaited {
-        Awaited { size, digests, mics: sent.texts() }
+    fn new(size: u64, fed: &Fed, carried: Carried) -> Awaited {
+        Awaited { size, digests: fed.digests, mics: fed.sent.texts(), carried }
     }
 
     /// Of a message for which the step rests.
@@ -92,24 +97,44 @@ impl Sending {
         run.hold.insist(|| db.wait_for_event(key, &came, behind)).await
     }
 
+    /// The message among those of the site, while it is on its way.
+    fn entry(&self, job: JobId) -> As2Entry {
+        let target = &self.partner.target;
+        As2Entry {
+            id: self.transfer.0,
+            at: self.started_at,
+            direction: Direction::Out,
+            state: As2State::Awaiting,
+            partner: Some(self.partner.endpoint.clone()),
+            from: target.station.clone(),
+            to: target.partner.clone(),
+            message_id: Some(self.message_id.clone()),
+            about: Some(self.draft.name.clone()),
+            event: None,
+            job: Some(job),
+        }
+    }
+
     async fn exchange_apart(&self, run: &mut Run<'_>) -> Result<Exchanged, StepError> {
         let (db, job) = (&run.shared.db, run.job.id);
         let (partner, message_id) = (&self.partner.endpoint, bare_message_id(&self.message_id));
         let message = As2SentMessage { site: run.job.site, partner, message_id };
         run.hold.insist(|| db.as2_sent(&message, job, self.started_at)).await?;
+        let entry = self.entry(job);
+        run.hold.insist(|| db.as2_leaves(run.job.site, &entry)).await?;
         let answered = self.exchange(run).await?;
         if answered.is_receipt() {
             let delivered = self.confirm(run, answered).await?;
             return Ok(Exchanged::Delivered(Box::new(delivered)));
         }
-        let Answered { size, fed: Some(fed), .. } = answered else {
+        let Answered { size, fed: Some(fed), carried, .. } = answered else {
             let text = format!(
                 "endpoint '{partner}', message {}: it answered before it had the whole message",
                 self.message_id
             );
             return Err(StepError::transient("EP1213", text));
         };
-        Ok(Exchanged::Left(Awaited::new(size, fed.digests, &fed.sent)))
+        Ok(Exchanged::Left(Awaited::new(size, &fed, carried)))
     }
 
     /// What the receipts that have come say of the message.
@@ -199,6 +224,7 @@ enum Exchanged {
 /// A receipt as if it were the answer to its message.
 fn answer(received: As2ReceivedReceipt, awaited: &Awaited) -> Answered {
     let As2ReceivedReceipt { receipt, .. } = received;
+    let head = receipt.head;
     let field = |name: &str, value: String| Field { name: name.to_owned(), value };
     let fields =
         vec![field("Message-ID", receipt.message_id), field("Content-Type", receipt.content_type)];
@@ -207,5 +233,7 @@ fn answer(received: As2ReceivedReceipt, awaited: &Awaited) -> Answered {
         body: STANDARD.decode(&receipt.body).unwrap_or_default(),
         size: awaited.size,
         fed: awaited.mic().map(|sent| Fed { sent, digests: awaited.digests }),
+        carried: awaited.carried.clone(),
+        head,
     }
 }

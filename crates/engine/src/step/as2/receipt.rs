@@ -5,15 +5,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_as2_proto::{
-    Field, Headers, Outcome, ReadReceipt, ReceiptError, SentMic, bare_message_id, is_receipt,
-    read_receipt,
+    Headers, Outcome, ReadReceipt, ReceiptError, SentMic, bare_message_id, is_receipt, read_receipt,
 };
 use entrepot_crypto::Certificate;
-use entrepot_net::http::HeaderMap;
 use entrepot_nouns::Name;
 use entrepot_nouns::endpoint::{As2MicCheck, As2ReceiptKind, As2Send};
 use entrepot_nouns::event::As2Receipt;
 
+use super::carried::Carried;
 use super::feed::Fed;
 use crate::limits::AS2_QUOTED_CHARACTERS;
 use crate::step::StepError;
@@ -26,6 +25,10 @@ pub(super) struct Answered {
     pub(super) size: u64,
     /// `None`: it came before the whole message had left.
     pub(super) fed: Option<Fed>,
+    /// What is kept of the request.
+    pub(super) carried: Carried,
+    /// The header that the receipt came with, as it is kept.
+    pub(super) head: Option<String>,
 }
 
 impl Answered {
@@ -44,6 +47,8 @@ pub(super) struct SentMessage<'a> {
     /// `None`: the partner has answered before it had the whole message.
     pub(super) sent: Option<&'a SentMic>,
     pub(super) tries: Tries,
+    /// The header that the receipt came with, as it is kept.
+    pub(super) head: Option<String>,
 }
 
 /// Whether the partner may have the message from an earlier attempt.
@@ -69,11 +74,13 @@ pub(super) struct NotConfirmed {
     pub(super) error: StepError,
     /// What a receipt says that was read.
     pub(super) disposition: Option<String>,
+    /// That receipt, as it came.
+    pub(super) receipt: Option<Box<As2Receipt>>,
 }
 
 impl From<StepError> for NotConfirmed {
     fn from(error: StepError) -> Self {
-        NotConfirmed { error, disposition: None }
+        NotConfirmed { error, disposition: None, receipt: None }
     }
 }
 
@@ -92,21 +99,23 @@ impl SentMessage<'_> {
             ReceiptError::Signature(_) => self.unusable(&error.to_string()),
         })?;
         let disposition = shown(&read.disposition);
-        self.outcome(&read).map_err(|error| {
-            let disposition = Some(disposition.clone());
-            NotConfirmed { error, disposition }
-        })?;
-        let verified = self.verified(&read).map_err(|error| {
-            let disposition = Some(disposition.clone());
-            NotConfirmed { error, disposition }
-        })?;
         let value = |name: &str| fields.value(name).unwrap_or_default().to_owned();
+        let signed_by = read.signature.as_ref().map(|signature| &signature.certificate);
         let receipt = As2Receipt {
             message_id: value("Message-ID"),
             content_type: value("Content-Type"),
             body: STANDARD.encode(body),
             url: None,
+            head: self.head.clone(),
+            certificate: signed_by.map(|certificate| STANDARD.encode(certificate.der())),
         };
+        let not = |error| NotConfirmed {
+            error,
+            disposition: Some(disposition.clone()),
+            receipt: Some(Box::new(receipt.clone())),
+        };
+        self.outcome(&read).map_err(not)?;
+        let verified = self.verified(&read).map_err(not)?;
         Ok(Confirmed { disposition: Some(disposition), verified, receipt: Some(receipt) })
     }
 
@@ -212,17 +221,4 @@ fn quoted(bytes: &[u8]) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let plain: String = plain.take(AS2_QUOTED_CHARACTERS).collect();
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// The header of an answer.
-pub(super) fn fields(headers: &HeaderMap) -> Headers {
-    let field = |(name, value): (&entrepot_net::http::HeaderName, &_)| Field {
-        name: name.as_str().to_owned(),
-        value: text_of(value),
-    };
-    Headers::new(headers.iter().map(field).collect())
-}
-
-fn text_of(value: &entrepot_net::http::HeaderValue) -> String {
-    String::from_utf8_lossy(value.as_bytes()).trim().to_owned()
 }

@@ -1,0 +1,48 @@
+//! Messages of AS2, both ways, and their evidence.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use entrepot_admin::{As2Query, As2Request, Request, Response as Answer};
+use entrepot_nouns::as2::As2MessageName;
+
+use super::answer::{Fields, Page, json_answer, unexpected};
+use super::call::Call;
+use super::query::word;
+use crate::problem::Problem;
+
+pub(crate) async fn list(mut call: Call) -> Result<Response, Problem> {
+    let fields = Fields::wanted(&mut call.query)?;
+    let query = &mut call.query;
+    let filter = As2Query {
+        partner: query.one("partner")?,
+        message: query.one::<String>("message")?.map(As2MessageName::from),
+        direction: word(query, "direction")?,
+        state: word(query, "state")?,
+        since: query.one("since")?,
+        until: query.one("until")?,
+        after: query.cursor()?,
+        limit: Some(query.limit()?),
+    };
+    query.finish()?;
+    match call.ask(Request::As2 { ask: As2Request::Messages(filter) }).await? {
+        Answer::As2Messages { messages, next } => Page::of(&messages, next)?.answer(&fields),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    match call.ask(Request::As2 { ask: As2Request::Message(call.word()?) }).await? {
+        Answer::As2Message { message } => json_answer(StatusCode::OK, &message),
+        _ => Err(unexpected()),
+    }
+}
+
+/// All that proves a message, in one document.
+pub(crate) async fn evidence(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    let answer = call.ask(Request::As2 { ask: As2Request::Message(call.word()?) }).await?;
+    let Answer::As2Message { message } = answer else { return Err(unexpected()) };
+    let evidence = call.api.node.as2_evidence(call.actor.site, message.entry).await?;
+    json_answer(StatusCode::OK, &evidence)
+}
