@@ -212,6 +212,41 @@ fn each_message_has_its_evidence_which_is_checked_offline() -> Result<()> {
 }
 
 #[test]
+fn a_partner_is_tried_step_by_step() -> Result<()> {
+    let mut pair = Pair::start(&json!({"mic": "required"}), "/as2")?;
+    let told = pair.node.cli(&["as2", "test", "to-globex"])?;
+    for step in ["keys", "connection", "message", "receipt"] {
+        ensure!(told.contains(&format!("ok      {step}")), "{step}: {told}");
+    }
+    ensure!(told.contains("signed by a certificate of the partner, and its MIC is ours"), "{told}");
+    assert_eq!(pair.names()?, ["entrepot-test.txt"]);
+    let failing = |change: &str, step: &str, why: &str| -> Result<()> {
+        pair.node.cli(&["endpoint", "change", "to-globex", change])?;
+        let tried = pair.node.command(&["as2", "test", "to-globex"]).output()?;
+        let (told, error) = (text_of(&tried.stdout), text_of(&tried.stderr));
+        assert_eq!(tried.status.code(), Some(6), "{change}: {told} {error}");
+        ensure!(told.contains(&format!("FAILED  {step}")), "{change}: {told}");
+        ensure!(error.contains("EP1221") && error.contains(why), "{change}: {error}");
+        Ok(())
+    };
+    failing("target.as2.send.cipher=triple-des-cbc", "receipt", "insufficient")?;
+    let port = pair.node.port_of("as2")?;
+    failing(&format!("target.as2.url=http://127.0.0.1:{port}/no"), "message", "404")?;
+    failing(&format!("target.as2.url=https://127.0.0.1:{port}/as2"), "tls", "")?;
+    failing("target.as2.url=http://127.0.0.1:1/as2", "connection", "127.0.0.1:1")?;
+    failing("target.as2.allow_private=false", "connection", "127.0.0.1")?;
+    pair.node.cli(&["key", "change", "globex-as2-public", "enabled=false"])?;
+    failing("target.as2.allow_private=true", "keys", "no certificate of the partner")?;
+    let unknown = pair.node.command(&["as2", "test", "nobody"]).output()?;
+    assert_eq!(unknown.status.code(), Some(3));
+    pair.node.stop()
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
 fn a_message_that_the_partner_does_not_take_fails_the_job_with_its_reason() -> Result<()> {
     let weak = json!({"cipher": "triple-des-cbc", "compression": "before-signing"});
     let mut pair = Pair::start(&weak, "/as2")?;

@@ -34,8 +34,7 @@ use crate::rule_question::RuleExplainer;
 use crate::secrets::{self, Absent, PasswordWork, Settler};
 use crate::site::ChangedSite;
 use crate::{
-    as2, key_users, listing, near, nodes, permissions, query, recovery_codes, rotation, serving,
-    touched,
+    key_users, listing, near, nodes, permissions, query, recovery_codes, rotation, serving, touched,
 };
 
 /// The administration. Cheap to clone.
@@ -180,7 +179,7 @@ impl Admin {
             Request::DiffRules { source } => self.diff_rules(actor, source).await,
             Request::ReplayRule { order } => self.replay_rule(actor, *order).await,
             Request::Trace { subject } => self.trace(actor, subject).await,
-            Request::As2 { ask } => as2::answer(parts, actor.site, ask).await,
+            Request::As2 { ask } => self.as2(actor, ask).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
             Request::Job { id } => query::shown_job(parts, actor.site, id).await,
             Request::RetryJob { id, rule } => self.act(actor, id, JobAction::Retry(rule)).await,

@@ -2,22 +2,28 @@
 
 use entrepot_db::{As2Filter, EventFilter};
 use entrepot_nouns::as2::{As2Entry, As2MessageName, As2Shown, As2State};
-use entrepot_nouns::{Fact, SiteId};
+use entrepot_nouns::{Endpoint, Fact, Name, SiteId};
 
+use crate::actor::Actor;
+use crate::admin::Admin;
 use crate::as2_request::As2Request;
 use crate::cursor::Position;
 use crate::error::{AdminError, Result};
 use crate::fact_queries::As2Query;
 use crate::limits;
-use crate::parts::AdminParts;
+use crate::parts::{AdminParts, ServingParts};
 use crate::query::{is_full, rows};
 use crate::request::Response;
 
-/// Answers what is asked.
-pub(crate) async fn answer(parts: &AdminParts, site: SiteId, ask: As2Request) -> Result<Response> {
-    match ask {
-        As2Request::Messages(query) => list(parts, site, query).await,
-        As2Request::Message(name) => show(parts, site, name).await,
+impl Admin {
+    /// Answers what is asked about messages of AS2.
+    pub(crate) async fn as2(&self, actor: &Actor, ask: As2Request) -> Result<Response> {
+        let (parts, site) = (self.parts(), actor.site);
+        match ask {
+            As2Request::Messages(query) => list(parts, site, query).await,
+            As2Request::Message(name) => show(parts, site, name).await,
+            As2Request::Test(partner) => test(parts, self.serving()?, site, partner).await,
+        }
     }
 }
 
@@ -65,6 +71,23 @@ async fn show(parts: &AdminParts, site: SiteId, name: As2MessageName) -> Result<
         receipts.extend(came.filter(|event| of_it(&event.fact)));
     }
     Ok(Response::As2Message { message: Box::new(As2Shown { entry, fact, receipts }) })
+}
+
+/// Tests the connection to a partner.
+async fn test(
+    parts: &AdminParts,
+    serving: &ServingParts,
+    site: SiteId,
+    partner: Name,
+) -> Result<Response> {
+    let found = parts.db.find::<Endpoint>(site, &partner).await?;
+    let missing = || AdminError::NotFound {
+        what: "endpoint",
+        name: partner.to_string(),
+        hint: String::new(),
+    };
+    let test = serving.node.test_as2(found.ok_or_else(missing)?).await;
+    Ok(Response::As2Test { test })
 }
 
 /// Of several with one Message-ID the newest counts of which something was kept.

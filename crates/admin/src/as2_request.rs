@@ -1,6 +1,7 @@
 //! What is asked about messages of AS2.
 
 use entrepot_nouns::as2::As2MessageName;
+use entrepot_nouns::{AdminRight, Name};
 use serde::{Deserialize, Serialize};
 
 use crate::fact_queries::As2Query;
@@ -14,4 +15,17 @@ pub enum As2Request {
     /// One message, as lists show it or by its Message-ID, with its event and the receipts that
     /// came for it.
     Message(As2MessageName),
+    /// Tests the connection to the partner of an endpoint, by a message of a few bytes. Of a
+    /// running server.
+    Test(Name),
+}
+
+impl As2Request {
+    /// The right that it needs.
+    pub(crate) fn needed(&self) -> AdminRight {
+        match self {
+            As2Request::Messages(_) | As2Request::Message(_) => AdminRight::Audit,
+            As2Request::Test(_) => AdminRight::Operate,
+        }
+    }
 }

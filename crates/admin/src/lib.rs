@@ -100,7 +100,7 @@ pub use error::{AdminError, Problem, ProblemClass, Result};
 pub use fact_queries::{As2Query, EventQuery, JobQuery, TransferQuery};
 pub use filter::{Comparison, FieldFilter, SortOrder};
 pub use link_order::*;
-pub use live::{CarriedOut, HeldDecision, HeldOrder, LiveNode, NotRecorded};
+pub use live::{CarriedOut, HeldDecision, HeldOrder, LiveNode, NotRecorded, TestedAs2};
 pub use log_levels::{LogLevel, LogLevels, LogSubject};
 pub use login_limits::*;
 pub use near::explained;

@@ -3,8 +3,9 @@
 
 use std::pin::Pin;
 
+use entrepot_nouns::as2::As2Test;
 use entrepot_nouns::event::HeldFact;
-use entrepot_nouns::{Name, PerDirection, SessionId, SessionInfo, SiteId};
+use entrepot_nouns::{Endpoint, Name, PerDirection, SessionId, SessionInfo, SiteId, Stored};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,13 @@ pub trait LiveNode: Send + Sync {
     /// Carries out what was decided about a file that is held, in the name of the account that
     /// uploaded it.
     fn carry_out(&self, order: HeldOrder) -> CarriedOut<'_>;
+
+    /// Tests the connection to a partner of AS2, with a message of a few bytes.
+    fn test_as2(&self, endpoint: Stored<Endpoint>) -> TestedAs2<'_>;
 }
+
+/// What the test found.
+pub type TestedAs2<'a> = Pin<Box<dyn Future<Output = As2Test> + Send + 'a>>;
 
 /// Whether it was carried out; else why not, in one sentence.
 pub type CarriedOut<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;

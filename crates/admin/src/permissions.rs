@@ -42,11 +42,11 @@ pub fn needed(request: &Request) -> AdminRight {
         Request::DryRunRule { order } if !order.documents.is_empty() => AdminRight::Configure,
         Request::DiffRules { .. }
         | Request::Trace { .. }
-        | Request::As2 { .. }
         | Request::Events { .. }
         | Request::DryRunRule { .. }
         | Request::SeenFiles { .. }
         | Request::ExplainRules { .. } => AdminRight::Audit,
+        Request::As2 { ask } => ask.needed(),
         Request::RunRule { .. } => AdminRight::Run,
         Request::AnswerApproval { .. } => AdminRight::Approve,
         Request::Forget { .. }

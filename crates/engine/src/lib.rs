@@ -119,6 +119,7 @@ pub use places::PoolSizes;
 pub use retention::{RetentionParts, RetentionWorker};
 pub use rules::replayed_job;
 pub use shared::EngineOptions;
+pub use step::As2Tester;
 pub use times::Times;
 pub use work::WorkFolder;
 

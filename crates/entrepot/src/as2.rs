@@ -4,17 +4,17 @@ mod evidence;
 mod verify;
 
 use entrepot_admin::Response;
-use entrepot_nouns::Event;
-use entrepot_nouns::as2::{As2Entry, As2MessageName, As2Shown};
+use entrepot_nouns::as2::{As2Entry, As2MessageName, As2Shown, As2TestStep};
 use entrepot_nouns::event::{As2Receipt, As2Tls};
 use entrepot_nouns::transfer::hex;
+use entrepot_nouns::{Event, Name};
 use entrepot_proof::As2Parts;
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
 use crate::args::{As2Command, As2MessagesArgs};
 use crate::facts;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::{Output, unexpected};
 use crate::table::{self, printable};
 
@@ -41,7 +41,29 @@ pub(crate) async fn run(
         As2Command::Evidence { message, output: file } => {
             evidence::run(client()?, output, &message, file.as_deref()).await
         }
+        As2Command::Test { partner } => test(&client()?, output, &partner).await,
         As2Command::Verify(args) => verify::run(output, &args),
+    }
+}
+
+/// Tests the connection to a partner, by the running server.
+async fn test(client: &AdminClient, output: Output, partner: &Name) -> Result<(), Failure> {
+    let request = json!({"request": "as2", "ask": {"test": partner}});
+    let Response::As2Test { test } = client.ask_server(request).await? else {
+        return Err(unexpected());
+    };
+    output.value(&test, || {
+        for As2TestStep { step, passed, found } in &test.steps {
+            let word = if *passed { "ok" } else { "FAILED" };
+            println!("{word:<8}{step:<12}{}", printable(found));
+        }
+    })?;
+    match test.steps.iter().find(|step| !step.passed) {
+        None => Ok(()),
+        Some(failed) => {
+            let found = format!("{}: {}", failed.step, failed.found);
+            Err(Failure::new("EP1221", Exit::Findings, found))
+        }
     }
 }
 

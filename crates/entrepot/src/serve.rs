@@ -12,7 +12,8 @@ use entrepot_auth::{Directory, Gate, GateOptions, PenaltySharing};
 use entrepot_db::{Dialect, Drained, Incarnation};
 use entrepot_engine::Drained as EngineDrained;
 use entrepot_engine::{
-    Engine, EngineOptions, EngineParts, PoolSizes, RetentionParts, RetentionWorker, WorkFolder,
+    As2Tester, Engine, EngineOptions, EngineParts, PoolSizes, RetentionParts, RetentionWorker,
+    WorkFolder,
 };
 use entrepot_host::Applications;
 use entrepot_journal::{JournalError, Recorder, Scope};
@@ -301,7 +302,9 @@ impl Core {
         let vfs = start_vfs(config, &parts, &directory, descriptors).await?;
         let runner = parts.dry_runner().with_files(vfs.clone(), gate.clone());
         let admin = admin.with_rule_dry_runner(dry_runner(runner));
-        let node = Arc::new(ServedNode { vfs: vfs.clone(), log: log.clone(), gate: gate.clone() });
+        let tester = As2Tester::new(vfs.clone(), gate.clone(), parts.env.clone());
+        let (files, log) = (vfs.clone(), log.clone());
+        let node = Arc::new(ServedNode { vfs: files, log, gate: gate.clone(), tester });
         let admin = Arc::new(admin.with_serving(ServingParts { node, gate: gate.clone() }));
         let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());

@@ -1,8 +1,11 @@
 //! The node that the administration of a server sees and steers.
 
-use entrepot_admin::{CarriedOut, HeldDecision, HeldOrder, LiveNode, LogLevels, NotRecorded};
+use entrepot_admin::{
+    CarriedOut, HeldDecision, HeldOrder, LiveNode, LogLevels, NotRecorded, TestedAs2,
+};
 use entrepot_auth::Gate;
-use entrepot_nouns::{PerDirection, SessionId, SessionInfo};
+use entrepot_engine::As2Tester;
+use entrepot_nouns::{Endpoint, PerDirection, SessionId, SessionInfo, Stored};
 use entrepot_vfs::{Existing, Service, Session, VfsError};
 
 use crate::log::LogControl;
@@ -12,6 +15,7 @@ pub(crate) struct ServedNode {
     pub(crate) vfs: Service,
     pub(crate) log: LogControl,
     pub(crate) gate: Gate,
+    pub(crate) tester: As2Tester,
 }
 
 impl LiveNode for ServedNode {
@@ -67,6 +71,10 @@ impl LiveNode for ServedNode {
                 error => error.to_string(),
             })
         })
+    }
+
+    fn test_as2(&self, endpoint: Stored<Endpoint>) -> TestedAs2<'_> {
+        Box::pin(async move { self.tester.test(&endpoint).await })
     }
 }
 

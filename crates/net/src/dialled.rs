@@ -37,7 +37,7 @@ impl Dialled {
     }
 
     /// What was agreed on, under TLS.
-    pub(crate) fn tls(&self) -> Option<ServerTls> {
+    pub fn tls(&self) -> Option<ServerTls> {
         match self {
             Dialled::Clear(_) => None,
             Dialled::Tls(stream) => Some(ServerTls::of(stream.get_ref().1)),

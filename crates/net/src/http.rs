@@ -191,6 +191,23 @@ pub fn host_of(url: &str) -> Option<String> {
     Target::parse(url).map(|target| target.host.to_ascii_lowercase())
 }
 
+/// The server that a URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlServer {
+    /// Name or address; an IPv6 address in its brackets.
+    pub host: String,
+    /// The usual one of the scheme, if it names none.
+    pub port: u16,
+    /// Whether it is reached under TLS.
+    pub is_tls: bool,
+}
+
+/// The server of a URL of `http` or `https`; `None`: it is none that can be used.
+pub fn server_of(url: &str) -> Option<UrlServer> {
+    let Target { scheme, host, port, .. } = Target::parse(url)?;
+    Some(UrlServer { host, port, is_tls: scheme == Scheme::HTTPS })
+}
+
 /// Whether two URLs are of one origin: scheme, host and port (RFC 6454).
 pub fn is_same_origin(one: &str, other: &str) -> bool {
     let origin = |url| {

@@ -99,6 +99,29 @@ pub struct As2Shown {
     pub receipts: Vec<Event>,
 }
 
+/// What a test of the connection to a partner found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Test {
+    /// The endpoint of the partner.
+    pub partner: Name,
+    /// The Message-ID of the test message, if one was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// What was done, in its order; the first that failed is the last.
+    pub steps: Vec<As2TestStep>,
+}
+
+/// A step of such a test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2TestStep {
+    /// `keys`, `connection`, `tls`, `message` or `receipt`.
+    pub step: String,
+    /// Whether it went well.
+    pub passed: bool,
+    /// What was found, in a sentence without a full stop.
+    pub found: String,
+}
+
 /// A message, as somebody names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]

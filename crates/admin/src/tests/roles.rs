@@ -261,6 +261,21 @@ async fn a_rule_of_ones_own_is_tried_only_by_who_may_store_it() {
 }
 
 #[tokio::test]
+async fn who_reads_the_audit_log_tests_no_partner() {
+    let world = roles().await;
+    let ask = |ask: Value| -> Request {
+        serde_json::from_value(json!({"request": "as2", "ask": ask})).unwrap()
+    };
+    world.account(SiteId::MAIN, "reader", ", role: auditor").await.unwrap();
+    let reader = world.actor(SiteId::MAIN, "reader").await;
+    assert!(!world.is_forbidden(&reader, ask(json!({"message": "<a@b>"}))).await);
+    assert!(world.is_forbidden(&reader, ask(json!({"test": "globex"}))).await);
+    world.account(SiteId::MAIN, "op", ", role: operator").await.unwrap();
+    let operator = world.actor(SiteId::MAIN, "op").await;
+    assert!(!world.is_forbidden(&operator, ask(json!({"test": "globex"}))).await);
+}
+
+#[tokio::test]
 async fn what_is_forbidden_changes_nothing() {
     let world = roles().await;
     world.account(SiteId::MAIN, "op", ", role: operator").await.unwrap();

@@ -2,7 +2,8 @@
 
 use entrepot_auth::{Directory, Gate, GateOptions};
 use entrepot_journal::RecordKind;
-use entrepot_nouns::{PerDirection, Protocol, SessionId, SessionInfo};
+use entrepot_nouns::as2::As2Test;
+use entrepot_nouns::{PerDirection, Protocol, SessionId, SessionInfo, Stored};
 use parking_lot::Mutex;
 
 use super::*;
@@ -67,6 +68,11 @@ impl LiveNode for FakeNode {
 
     fn carry_out(&self, _order: HeldOrder) -> CarriedOut<'_> {
         Box::pin(async { Err("nothing is held here".to_owned()) })
+    }
+
+    fn test_as2(&self, endpoint: Stored<Endpoint>) -> TestedAs2<'_> {
+        let partner = endpoint.noun.name;
+        Box::pin(async move { As2Test { partner, message_id: None, steps: Vec::new() } })
     }
 }
 

@@ -12,6 +12,7 @@ mod draft;
 mod feed;
 mod receipt;
 mod request;
+mod trial;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use serde_json::{Value as Json, json};
 use zeroize::Zeroizing;
 
 pub(crate) use draft::As2Draft;
+pub use trial::As2Tester;
 
 use super::source::Input;
 use super::{Step, StepError, http};
@@ -140,6 +142,15 @@ struct Delivered {
     receipt: Option<As2Receipt>,
 }
 
+/// Where the receipt of a message is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AskedReceipt<'a> {
+    /// It is the answer.
+    AtOnce,
+    /// It is sent by itself, to this address of ours.
+    SentTo(&'a str),
+}
+
 impl Sending {
     fn terms(&self) -> As2Send {
         self.partner.target.send
@@ -148,6 +159,14 @@ impl Sending {
     /// Whether the receipt comes by itself.
     fn is_confirmed_apart(&self) -> bool {
         self.partner.target.receipt_url.is_some() && self.terms().receipt != As2ReceiptKind::None
+    }
+
+    /// Where the receipt is to go, as it was agreed.
+    fn asked_receipt(&self) -> AskedReceipt<'_> {
+        match &self.partner.target.receipt_url {
+            Some(url) => AskedReceipt::SentTo(url),
+            None => AskedReceipt::AtOnce,
+        }
     }
 
     /// Sends the message, and judges the receipt that is the answer.
@@ -169,7 +188,7 @@ impl Sending {
         let outgoing = plan.start(&random, compressed);
         let outgoing = outgoing.map_err(|error| feed::not_made(&input, error))?;
         let (writer, body) = streamed(outgoing.content_length());
-        let mut request = self.request(&outgoing)?;
+        let mut request = self.request(&outgoing, self.asked_receipt())?;
         let carried = Carried::by(&request);
         request.streamed = Some(body);
         let patience = self.terms().timeout.0.duration();

@@ -38,6 +38,8 @@ mod text;
 mod wait;
 mod webhook;
 
+pub use as2::As2Tester;
+
 use async_trait::async_trait;
 use entrepot_nouns::rule::{self, AfterCrash, RefuseSpec, StepSpec};
 use entrepot_nouns::{StepState, VPath};

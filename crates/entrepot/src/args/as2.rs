@@ -25,6 +25,12 @@ pub(crate) enum As2Command {
         #[arg(long, short)]
         output: Option<PathBuf>,
     },
+    /// Try everything that a delivery to a partner needs: keys, connection, TLS, a signed test
+    /// message and its receipt. The partner gets a small file; 6: a step failed.
+    Test {
+        /// The endpoint of the partner.
+        partner: Name,
+    },
     /// Check what `as2 evidence` wrote, offline: signature, MIC, digests and our own receipt; 6:
     /// something does not hold.
     Verify(As2VerifyArgs),

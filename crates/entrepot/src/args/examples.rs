@@ -208,6 +208,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot as2 messages --state rejected",
         ],
     ),
+    ("as2 test", &["entrepot as2 test globex"]),
     ("as2 show", &["entrepot as2 show '<4711@globex>'"]),
     ("as2 evidence", &["entrepot as2 evidence '<4711@globex>' -o 4711.json"]),
     (

@@ -46,3 +46,12 @@ pub(crate) async fn evidence(call: Call) -> Result<Response, Problem> {
     let evidence = call.api.node.as2_evidence(call.actor.site, message.entry).await?;
     json_answer(StatusCode::OK, &evidence)
 }
+
+/// Tests the connection to a partner, by a message of a few bytes.
+pub(crate) async fn test(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    match call.ask(Request::As2 { ask: As2Request::Test(call.word()?) }).await? {
+        Answer::As2Test { test } => json_answer(StatusCode::OK, &test),
+        _ => Err(unexpected()),
+    }
+}

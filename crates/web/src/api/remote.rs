@@ -460,6 +460,7 @@ fn of_as2(ask: &As2Request) -> Operation {
     match ask {
         As2Request::Messages(filter) => as2_messages(filter),
         As2Request::Message(name) => Operation::at("get_as2_message", name),
+        As2Request::Test(partner) => Operation::at("test_as2_partner", partner),
     }
 }
 
@@ -605,6 +606,7 @@ mod tests {
         vec![
             json!({"ask": {"messages": {"partner": "n", "state": "received"}}}),
             json!({"ask": {"message": "<a b@x>"}}),
+            json!({"ask": {"test": "n"}}),
         ]
     }
 

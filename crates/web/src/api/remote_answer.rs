@@ -83,6 +83,7 @@ impl Answered {
                 Answer::As2Messages { next: self.next()?, messages: self.rows()? }
             }
             As2Request::Message(_) => Answer::As2Message { message: self.of()? },
+            As2Request::Test(_) => Answer::As2Test { test: self.of()? },
         })
     }
 

@@ -411,6 +411,9 @@ fn of_transfers_and_events() -> Vec<Route> {
         Route::new(Method::GET, "/as2/messages/{id}/evidence", as2::evidence)
             .about("as2", "get_as2_evidence", "All that proves one, to be checked offline.")
             .gives(Schema::Object),
+        Route::new(Method::POST, "/as2/partners/{name}/test", as2::test)
+            .about("as2", "test_as2_partner", "Tests the connection to one, by a small message.")
+            .gives(schema::<entrepot_nouns::as2::As2Test>()),
         Route::new(Method::GET, "/events", events::list)
             .about("events", "list_events", "The audit log.")
             .query(listed(&[&EVENT_FILTERS[..], &times].concat()))

@@ -14,7 +14,7 @@ use entrepot_net::tls::{
     self, ClientCertificates, SelfSigned, ServerTrust, TlsClient, TlsConfig, TlsOptions, TlsVersion,
 };
 use entrepot_nouns::acme::{Acme, AcmeChallenge};
-use entrepot_nouns::as2::As2Entry;
+use entrepot_nouns::as2::{As2Entry, As2Test};
 use entrepot_nouns::http::{HttpLimits, HttpOptions};
 use entrepot_nouns::{
     AccountType, Listener, Mount, PerDirection, Protocol, Quota, Rights, SessionId, SessionInfo,
@@ -278,6 +278,14 @@ impl LiveNode for Steered {
 
     fn carry_out(&self, _order: HeldOrder) -> CarriedOut<'_> {
         Box::pin(async { Err("nothing is held here".to_owned()) })
+    }
+
+    fn test_as2(
+        &self,
+        endpoint: entrepot_nouns::Stored<entrepot_nouns::Endpoint>,
+    ) -> entrepot_admin::TestedAs2<'_> {
+        let partner = endpoint.noun.name;
+        Box::pin(async move { As2Test { partner, message_id: None, steps: Vec::new() } })
     }
 }
 

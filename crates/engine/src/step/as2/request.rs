@@ -9,7 +9,7 @@ use entrepot_net::http::{HeaderCase, HeaderName, HeaderValue, Method, Request, h
 use entrepot_nouns::endpoint::As2ReceiptKind;
 
 use super::draft::style;
-use super::{Sending, StepError};
+use super::{AskedReceipt, Sending, StepError};
 use crate::as2_fields as fields;
 use crate::web_client;
 
@@ -21,7 +21,11 @@ const RECEIPT_TO: &str = "as2@entrepot.invalid";
 
 impl Sending {
     /// The request, without its body.
-    pub(super) fn request(&self, outgoing: &Outgoing) -> Result<Request, StepError> {
+    pub(super) fn request(
+        &self,
+        outgoing: &Outgoing,
+        receipt: AskedReceipt<'_>,
+    ) -> Result<Request, StepError> {
         let (target, endpoint) = (&self.partner.target, &self.partner.endpoint);
         let cannot =
             |why: &str| StepError::permanent("EP1210", format!("endpoint '{endpoint}': {why}"));
@@ -51,7 +55,7 @@ impl Sending {
         let disposition = outgoing.content_disposition();
         all.extend(disposition.map(|it| ("content-disposition", it.to_owned())));
         all.extend(self.draft.subject.clone().map(|subject| ("subject", subject)));
-        all.extend(self.receipt_fields());
+        all.extend(self.receipt_fields(receipt));
         for (field, value) in all {
             let wrong = |_| cannot(&format!("'{value}' fits in no field {field}"));
             let value = HeaderValue::try_from(value.as_str()).map_err(wrong)?;
@@ -67,7 +71,7 @@ impl Sending {
     }
 
     /// How the receipt is asked for.
-    fn receipt_fields(&self) -> Vec<(&'static str, String)> {
+    fn receipt_fields(&self, asked: AskedReceipt<'_>) -> Vec<(&'static str, String)> {
         let target = &self.partner.target;
         if target.send.receipt == As2ReceiptKind::None {
             return Vec::new();
@@ -81,8 +85,9 @@ impl Sending {
             );
             fields.push(("disposition-notification-options", options));
         }
-        let apart = target.receipt_url.clone();
-        fields.extend(apart.map(|url| ("receipt-delivery-option", url)));
+        if let AskedReceipt::SentTo(url) = asked {
+            fields.push(("receipt-delivery-option", url.to_owned()));
+        }
         fields
     }
 }
