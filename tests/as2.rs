@@ -239,3 +239,93 @@ fn a_message_is_delivered_once_though_the_node_dies_at_any_step() -> Result<()> 
     }
     Ok(())
 }
+
+/// The keys of both sides in files of every form.
+fn containers(exchange: &Exchange) -> Result<()> {
+    let make = |line: &str| exchange.openssl(&line.split_whitespace().collect::<Vec<_>>());
+    let key = "-inkey acme.key -in acme.pem -certfile globex.pem -passout pass:secret";
+    make(&format!("pkcs12 -export {key} -out new.p12"))?;
+    let old = "-keypbe PBE-SHA1-3DES -certpbe PBE-SHA1-3DES -macalg sha1";
+    make(&format!("pkcs12 -export {key} {old} -out old.p12"))?;
+    make("pkcs12 -export -nokeys -in globex.pem -passout pass: -out bare.p12")?;
+    make("crl2pkcs7 -nocrl -certfile acme.pem -certfile globex.pem -outform DER -out both.p7b")?;
+    make("crl2pkcs7 -nocrl -certfile globex.pem -out one.p7b")?;
+    make("x509 -in globex.pem -outform DER -out globex.cer")?;
+    make("pkcs8 -topk8 -in acme.key -passout pass:secret -out acme.encrypted")?;
+    make("rsa -in acme.key -traditional -out acme.old")?;
+    let joined = |other: &str, name: &str| -> Result<()> {
+        let both = [std::fs::read(exchange.at("acme.pem"))?, std::fs::read(exchange.at(other))?];
+        Ok(std::fs::write(exchange.at(name), both.concat())?)
+    };
+    joined("acme.encrypted", "encrypted.pem")?;
+    joined("acme.old", "old.pem")?;
+    Ok(())
+}
+
+#[test]
+fn keys_in_files_of_other_programs_come_in() -> Result<()> {
+    let mut exchange = Exchange::start(None)?;
+    containers(&exchange)?;
+    let digits = |name: &str| -> Result<String> {
+        let line = format!("x509 -in {name} -noout -fingerprint -sha256");
+        let line = exchange.openssl(&line.split_whitespace().collect::<Vec<_>>())?;
+        let line = String::from_utf8(line)?;
+        let (_, digits) = line.trim().split_once('=').context("a fingerprint")?;
+        Ok(digits.replace(':', "").to_ascii_lowercase())
+    };
+    let (acme, globex) = (digits("acme.pem")?, digits("globex.pem")?);
+    let import = |name: &str, file: &str, more: &[&str], password: &str| {
+        let file = exchange.at(file);
+        let file = text(&file)?;
+        feed(&mut exchange.node.command(&[&["key", "import", name, file], more].concat()), password)
+    };
+    let with = ["--password"];
+    for (name, file, more, of, private) in [
+        ("k1", "new.p12", &with[..], &acme, "with its private key"),
+        ("k2", "old.p12", &with, &acme, "with its private key"),
+        ("k3", "encrypted.pem", &with, &acme, "with its private key"),
+        ("k4", "old.pem", &[], &acme, "with its private key"),
+        (
+            "k5",
+            "new.p12",
+            &["--password", "--certificate-only", "--fingerprint", &globex[..12]],
+            &globex,
+            "without a private key",
+        ),
+        ("k6", "bare.p12", &[], &globex, "without a private key"),
+        ("k7", "one.p7b", &[], &globex, "without a private key"),
+        ("k8", "both.p7b", &["--fingerprint", &acme[..12]], &acme, "without a private key"),
+        ("k9", "globex.cer", &[], &globex, "without a private key"),
+        ("k10", "new.p12", &["--password", "--type", "tls"], &acme, "with its private key"),
+    ] {
+        let told = import(name, file, more, "secret\n").context(name)?;
+        let told = String::from_utf8(told.stdout)?;
+        ensure!(told.contains(of.as_str()) && told.contains(private), "{file}: {told}");
+    }
+    for (file, more, password, why) in [
+        ("new.p12", &with[..], "other\n", "the password is not the one"),
+        ("old.p12", &with, "other\n", "the password is not the one"),
+        ("encrypted.pem", &with, "other\n", "the password is not the one"),
+        ("new.p12", &[], "", "none was given"),
+        ("encrypted.pem", &[], "", "none was given"),
+        ("both.p7b", &[], "", "2 certificates"),
+        ("globex.cer", &["--with-private"], "", "no private key"),
+        ("globex.cer", &["--type", "tls"], "", "no private key"),
+        ("acme.key", &[], "", "no certificate"),
+        ("entity", &[], "", "neither PEM"),
+        ("both.p7b", &["--fingerprint", "00000000"], "", "none of its certificates"),
+    ] {
+        std::fs::write(exchange.at("entity"), "order")?;
+        let refused = import("no", file, more, password);
+        let refused = format!("{:#}", refused.err().context("it was taken")?);
+        ensure!(refused.contains("EP1222") && refused.contains(why), "{file}: {refused}");
+    }
+    // What came in signs and opens: the partner has the same certificate.
+    let keys = r#"target.as2.keys=["k2"]"#;
+    let certificates = r#"target.as2.certificates=["k7"]"#;
+    exchange.node.cli(&["endpoint", "change", "globex", keys, certificates])?;
+    exchange.make(PAYLOAD)?;
+    let answer = exchange.send("<imported@globex.example>")?;
+    ensure!(exchange.receipt(&answer)?.contains("; processed"), "{}", answer.head);
+    exchange.node.stop()
+}

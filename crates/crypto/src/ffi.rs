@@ -4,10 +4,11 @@
 //! Everything that is unsafe in this crate is here. Each wrapper owns what it allocated, hands C
 //! only slices that live through the call, and reads a return value before anything it filled.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null, null_mut};
 
 use aws_lc_sys as c;
+use zeroize::Zeroizing;
 
 use crate::algorithms::{ContentCipher, DigestAlgorithm};
 
@@ -393,4 +394,218 @@ impl Drop for Context {
         // SAFETY: made by `EVP_PKEY_CTX_new`, freed once.
         unsafe { c::EVP_PKEY_CTX_free(self.0.as_ptr()) };
     }
+}
+
+/// Functions of the same library whose bindings `aws-lc-sys` has only with `all-bindings`, which
+/// would build the library anew for everything that uses it. Names have the version of the library
+/// in front: with another one they do not link, and are to be changed here.
+mod more {
+    use std::ffi::{c_char, c_int, c_void};
+
+    use aws_lc_sys as c;
+
+    /// The library of errors that is about PKCS #8: how a key is encrypted (`err.h`).
+    pub(super) const ERR_LIB_PKCS8: u32 = 19;
+    /// Library and reason of a wrong password of PKCS #12: its code of authentication does not fit
+    /// (`err.h`, `pkcs8.h`).
+    pub(super) const WRONG_PASSWORD: (u32, u32) = (35, 108);
+
+    /// `OPENSSL_STACK`, of which only C knows the inside.
+    #[repr(C)]
+    pub(super) struct Stack {
+        _inside: [u8; 0],
+    }
+
+    unsafe extern "C" {
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_new_null"]
+        pub(super) fn sk_new_null() -> *mut Stack;
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_num"]
+        pub(super) fn sk_num(stack: *const Stack) -> usize;
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_value"]
+        pub(super) fn sk_value(stack: *const Stack, at: usize) -> *mut c_void;
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_free"]
+        pub(super) fn sk_free(stack: *mut Stack);
+        #[link_name = "aws_lc_0_47_0_X509_free"]
+        pub(super) fn x509_free(certificate: *mut c_void);
+        #[link_name = "aws_lc_0_47_0_i2d_X509"]
+        pub(super) fn i2d_x509(certificate: *mut c_void, out: *mut *mut u8) -> c_int;
+        #[link_name = "aws_lc_0_47_0_PKCS12_get_key_and_certs"]
+        pub(super) fn pkcs12_get_key_and_certs(
+            key: *mut *mut c::EVP_PKEY,
+            certificates: *mut Stack,
+            input: *mut c::CBS,
+            password: *const c_char,
+        ) -> c_int;
+        #[link_name = "aws_lc_0_47_0_PKCS7_get_certificates"]
+        pub(super) fn pkcs7_get_certificates(certificates: *mut Stack, input: *mut c::CBS)
+        -> c_int;
+        #[link_name = "aws_lc_0_47_0_PKCS8_parse_encrypted_private_key"]
+        pub(super) fn pkcs8_parse_encrypted_private_key(
+            input: *mut c::CBS,
+            password: *const c_char,
+            length: usize,
+        ) -> *mut c::EVP_PKEY;
+    }
+}
+
+/// What a file with certificates holds, as DER.
+#[derive(Default)]
+pub(crate) struct Contained {
+    pub(crate) certificates: Vec<Vec<u8>>,
+    /// As PKCS #8.
+    pub(crate) key: Option<Zeroizing<Vec<u8>>>,
+}
+
+/// Why a file with certificates is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotContained {
+    /// The password is another one.
+    Password,
+    /// It is damaged, or uses what is not known here.
+    Unreadable,
+}
+
+/// Library and reason that C noted, which are dropped there: who opens a file of his own may know.
+fn cause() -> (u32, u32) {
+    // SAFETY: the queue of errors is the thread's own; reading and clearing it has no precondition.
+    let error = unsafe {
+        let error = c::ERR_peek_last_error();
+        c::ERR_clear_error();
+        error
+    };
+    // A packed error has its library in the first byte, and its reason in the last twelve bits.
+    ((error >> 24) & 0xff, error & 0xfff)
+}
+
+fn why_not() -> NotContained {
+    if cause() == more::WRONG_PASSWORD { NotContained::Password } else { NotContained::Unreadable }
+}
+
+/// Certificates of C.
+struct CertificateStack(NonNull<more::Stack>);
+
+impl CertificateStack {
+    fn new() -> Result<Self, NotContained> {
+        // SAFETY: takes nothing; returns null or a stack that this value owns.
+        let made = NonNull::new(unsafe { more::sk_new_null() });
+        made.map(CertificateStack).ok_or(NotContained::Unreadable)
+    }
+
+    fn raw(&self) -> *mut more::Stack {
+        self.0.as_ptr()
+    }
+
+    fn der(&self) -> Result<Vec<Vec<u8>>, NotContained> {
+        let mut all = Vec::new();
+        // SAFETY: the stack is live.
+        let count = unsafe { more::sk_num(self.0.as_ptr()) };
+        for at in 0..count {
+            // SAFETY: `at` is below the number of values, which are certificates.
+            let certificate = unsafe { more::sk_value(self.0.as_ptr(), at) };
+            let mut written: *mut u8 = null_mut();
+            // SAFETY: a null pointer asks for memory of C's own, which is given back below.
+            let length = unsafe { more::i2d_x509(certificate, &raw mut written) };
+            let Ok(length @ 1..) = usize::try_from(length) else {
+                return Err(NotContained::Unreadable);
+            };
+            // SAFETY: i2d_X509 wrote that many bytes there.
+            all.push(unsafe { std::slice::from_raw_parts(written, length) }.to_vec());
+            // SAFETY: it was allocated by C, and nothing refers to it any more.
+            unsafe { c::OPENSSL_free(written.cast()) };
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for CertificateStack {
+    fn drop(&mut self) {
+        // SAFETY: as in `der`; the stack owns what it holds, and nothing refers to it any more.
+        unsafe {
+            for at in 0..more::sk_num(self.0.as_ptr()) {
+                more::x509_free(more::sk_value(self.0.as_ptr(), at));
+            }
+            more::sk_free(self.0.as_ptr());
+        }
+    }
+}
+
+impl Pkey {
+    /// As PKCS #8 of DER.
+    fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, NotContained> {
+        let mut cbb = std::mem::MaybeUninit::<c::CBB>::uninit();
+        // SAFETY: CBB_init fills it, or zeroes it and fails.
+        if unsafe { c::CBB_init(cbb.as_mut_ptr(), 2_048) } != 1 {
+            return Err(why_not());
+        }
+        // SAFETY: CBB_init has filled it.
+        let mut cbb = unsafe { cbb.assume_init() };
+        // SAFETY: the key is live, the CBB ready to be written.
+        let written = unsafe { c::EVP_marshal_private_key(&raw mut cbb, self.0.as_ptr()) };
+        let made = if written == 1 && unsafe { c::CBB_flush(&raw mut cbb) } == 1 {
+            // SAFETY: it was flushed: that many bytes are there until it is cleaned up.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(c::CBB_data(&raw const cbb), c::CBB_len(&raw const cbb))
+            };
+            Ok(Zeroizing::new(bytes.to_vec()))
+        } else {
+            Err(why_not())
+        };
+        // SAFETY: it is ours, and cleaned up once; C wipes what it frees.
+        unsafe { c::CBB_cleanup(&raw mut cbb) };
+        made
+    }
+}
+
+/// What PKCS #12 holds (RFC 7292), under this password.
+pub(crate) fn pkcs12(bytes: &[u8], password: &CStr) -> Result<Contained, NotContained> {
+    let stack = CertificateStack::new()?;
+    let mut cbs = c::CBS { data: bytes.as_ptr(), len: bytes.len() };
+    let mut key: *mut c::EVP_PKEY = null_mut();
+    // SAFETY: the CBS spans `bytes`, the password ends with its zero, key and stack are ours.
+    let read = unsafe {
+        more::pkcs12_get_key_and_certs(&raw mut key, stack.raw(), &raw mut cbs, password.as_ptr())
+    };
+    let key = NonNull::new(key).map(Pkey);
+    if read != 1 {
+        return Err(why_not());
+    }
+    let key = key.map(|key| key.to_pkcs8()).transpose()?;
+    Ok(Contained { certificates: stack.der()?, key })
+}
+
+/// The certificates of PKCS #7 (RFC 2315 §9), whatever it signs.
+pub(crate) fn pkcs7(bytes: &[u8]) -> Result<Contained, NotContained> {
+    let stack = CertificateStack::new()?;
+    let mut cbs = c::CBS { data: bytes.as_ptr(), len: bytes.len() };
+    // SAFETY: the CBS spans `bytes`, the stack is ours.
+    if unsafe { more::pkcs7_get_certificates(stack.raw(), &raw mut cbs) } != 1 {
+        return Err(why_not());
+    }
+    Ok(Contained { certificates: stack.der()?, key: None })
+}
+
+/// A private key in whatever form of DER: PKCS #8, or the older ones of RSA and elliptic curves.
+pub(crate) fn any_private_key(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, NotContained> {
+    let length = std::ffi::c_long::try_from(bytes.len()).or(Err(NotContained::Unreadable))?;
+    let mut at = bytes.as_ptr();
+    // SAFETY: it reads within `length` bytes from there, and returns null or a new key.
+    let key = NonNull::new(unsafe { c::d2i_AutoPrivateKey(null_mut(), &raw mut at, length) });
+    key.map(Pkey).ok_or_else(why_not)?.to_pkcs8()
+}
+
+/// A private key of PKCS #8 under a password.
+pub(crate) fn encrypted_private_key(
+    bytes: &[u8],
+    password: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, NotContained> {
+    let mut cbs = c::CBS { data: bytes.as_ptr(), len: bytes.len() };
+    let (pass, length) = (password.as_ptr().cast(), password.len());
+    // SAFETY: the CBS spans `bytes`, the password has that many bytes.
+    let key = unsafe { more::pkcs8_parse_encrypted_private_key(&raw mut cbs, pass, length) };
+    // What does not decrypt to a key was encrypted by another password, unless it is not known how.
+    let key = NonNull::new(key).map(Pkey).ok_or_else(|| match cause() {
+        (more::ERR_LIB_PKCS8, _) => NotContained::Unreadable,
+        _ => NotContained::Password,
+    });
+    key?.to_pkcs8()
 }

@@ -6,6 +6,7 @@ mod agreement;
 mod algorithms;
 pub mod bearer_token;
 pub mod cipher;
+pub mod container;
 pub mod der;
 mod derived_id;
 pub mod digest;

@@ -33,3 +33,9 @@ pub const NOTE_BYTES: usize = 64 * 1024;
 pub const NOTE_SIGNATURES: usize = 100;
 /// Most signatures of one web hook that are looked at.
 pub const SIGNATURES: usize = 16;
+
+/// Largest file with certificates and keys that is read, bytes.
+pub const CONTAINER_BYTES: usize = 1 << 20;
+
+/// Most certificates of such a file.
+pub const CONTAINER_CERTIFICATES: usize = 64;

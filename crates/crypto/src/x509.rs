@@ -18,6 +18,8 @@ pub struct Certificate {
     der: Vec<u8>,
     /// The issuer's name as DER, as it is in the certificate.
     pub issuer: Vec<u8>,
+    /// The name of whose it is, in the same way.
+    pub subject: Vec<u8>,
     /// The content of the INTEGER.
     pub serial: Vec<u8>,
     /// `subjectKeyIdentifier`, where it has one.
@@ -70,14 +72,14 @@ impl Certificate {
         let mut validity = fields.tagged(der::SEQUENCE)?.values();
         let not_before = seconds(validity.read()?)?;
         let not_after = seconds(validity.read()?)?;
-        fields.tagged(der::SEQUENCE)?;
+        let subject = fields.tagged(der::SEQUENCE)?.raw.to_vec();
         let key = PublicKey::from_spki(fields.tagged(der::SEQUENCE)?.raw)?;
         fields.optional(der::context_primitive(1))?;
         fields.optional(der::context_primitive(2))?;
         let extensions = fields.optional(der::context(3))?;
         let key_id = extensions.map(|value| key_id(&value)).transpose()?.flatten();
         let der = bytes.to_vec();
-        Ok(Certificate { der, issuer, serial, key_id, not_before, not_after, key })
+        Ok(Certificate { der, issuer, subject, serial, key_id, not_before, not_after, key })
     }
 
     /// The certificates of a text of PEM, in order; other blocks are passed over.

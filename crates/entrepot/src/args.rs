@@ -6,6 +6,7 @@ mod bench_as2;
 mod examples;
 mod facts;
 mod host;
+mod keys;
 mod links;
 mod passkeys;
 mod plural;
@@ -37,6 +38,7 @@ pub(crate) use host::{
     HostCallArgs, HostCommand, HostModelArgs, HostModelCommand, HostPlayArgs, HostRecordArgs,
     HostSampleArgs, HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue, NoMatchWord,
 };
+pub(crate) use keys::{ImportedKeyType, KeyImportArgs};
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};
 pub(crate) use passkeys::PasskeyCommand;
 use plural::PluralCommand;
@@ -385,6 +387,9 @@ pub(crate) enum NounCommand {
 pub(crate) enum KeyCommand {
     #[command(flatten)]
     Noun(NounCommand),
+    /// Make a key of a certificate, and of its private half, in a file of another program: PEM,
+    /// DER, PKCS #7 (`.p7b`) or PKCS #12 (`.p12`, `.pfx`).
+    Import(KeyImportArgs),
     /// Make an OpenPGP key of ours, with which rules decrypt and sign, and show its public half,
     /// which partners need. The private half is stored sealed and is shown to nobody.
     Generate {

@@ -1,4 +1,6 @@
-//! `key`: the verbs of every noun, and OpenPGP keys of ours.
+//! `key`: the verbs of every noun, OpenPGP keys of ours, and keys in files of other programs.
+
+mod import;
 
 use entrepot_nouns::{Env, Kind, Name};
 use entrepot_transform::openpgp::{self, MadeKey};
@@ -18,6 +20,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     match command {
         KeyCommand::Noun(command) => nouns::run(client, output, Kind::Key, command).await,
+        KeyCommand::Import(args) => import::run(client, output, &args).await,
         KeyCommand::Generate { name, owner } => {
             let made = make(&owner)?;
             client

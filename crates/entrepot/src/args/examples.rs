@@ -197,6 +197,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
              --replay 019a9f3e-7c1b-7d52-9d0e-4c4f5c3f2a14",
         ],
     ),
+    (
+        "key import",
+        &[
+            "entrepot key import globex-2026 globex.p7b --certificate-only",
+            "entrepot key import acme-2026 acme.p12 --password <password.txt",
+            "entrepot key import www www.pfx --type tls --password <password.txt",
+        ],
+    ),
     ("watch", &["entrepot watch list bank-in"]),
     ("watch list", &["entrepot watch list bank-in", "entrepot watch list bank-in --after b.csv"]),
     ("watch forget", &["entrepot watch forget bank-in 2026/PAY1.pgp"]),
