@@ -49,7 +49,8 @@ pub use mdn::{
 };
 pub use mic::{LineEnds, Mic, MicalgStyle, micalg, micalg_name};
 pub use mime::{
-    Field, Headers, MimeError, Parameter, Parameterized, TransferEncoding, safe_file_name,
+    Field, Headers, MimeError, Parameter, Parameterized, TransferEncoding, head_evidence,
+    safe_file_name,
 };
 pub use options::{ReceiveError, ReceiveOptions};
 pub use own_key::OwnKey;

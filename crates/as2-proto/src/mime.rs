@@ -21,6 +21,32 @@ pub struct Field {
     pub value: String,
 }
 
+/// The head of a request as it came, to be kept as evidence: without what proves who somebody is,
+/// and without the lines behind [`limits::EVIDENCE_HEAD_BYTES`].
+pub fn head_evidence(head: &[u8]) -> String {
+    let head = String::from_utf8_lossy(head);
+    let mut text = String::new();
+    let mut is_secret = false;
+    for line in head.trim_matches(['\r', '\n']).split_inclusive('\n') {
+        let goes_on = line.starts_with([' ', '\t']);
+        let name = line.split_once(':').map(|(name, _)| name.trim_end());
+        let named = name.is_some_and(|name| {
+            SECRET_FIELDS.iter().any(|secret| name.eq_ignore_ascii_case(secret))
+        });
+        if goes_on && is_secret {
+            continue;
+        }
+        is_secret = !goes_on && named;
+        let hidden = name.filter(|_| is_secret).map(|name| format!("{name}: ***\r\n"));
+        let line = hidden.as_deref().unwrap_or(line);
+        if text.len() + line.len() > limits::EVIDENCE_HEAD_BYTES {
+            break;
+        }
+        text.push_str(line);
+    }
+    text
+}
+
 /// Fields whose values prove who somebody is.
 const SECRET_FIELDS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
@@ -404,6 +430,25 @@ impl QuotedPrintableDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn evidence_of_a_header_has_no_secrets_and_an_end() {
+        let head =
+            b"POST /as2 HTTP/1.1\r\nAS2-From: A\r\n B\r\nAuthorization: Basic\r\n c2VjcmV0\r\n\
+                     cookie: s=1\r\nX: y\r\n\r\n";
+        assert_eq!(
+            head_evidence(head),
+            "POST /as2 HTTP/1.1\r\nAS2-From: A\r\n B\r\nAuthorization: ***\r\ncookie: ***\r\nX: y"
+        );
+        let field = |name: &str, value: &str| Field { name: name.into(), value: value.into() };
+        let fields = vec![field("authorization", "secret"), field("X", "y")];
+        assert_eq!(Headers::new(fields).evidence(), "authorization: ***\r\nX: y\r\n");
+        let many = vec![field("X", &"y".repeat(1_000)); 100];
+        let kept = Headers::new(many).evidence();
+        assert!(kept.len() > 15_000 && kept.len() <= limits::EVIDENCE_HEAD_BYTES);
+        let long = "X: yyyyyyyyyyyyyyyyy\r\n".repeat(2_000);
+        assert!(head_evidence(long.as_bytes()).len() <= limits::EVIDENCE_HEAD_BYTES);
+    }
 
     #[test]
     fn headers_are_read_in_every_form() {

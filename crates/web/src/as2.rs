@@ -13,13 +13,17 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
-use entrepot_as2_proto::{As2Headers, Disposition, Field, HeaderError, Headers, is_receipt};
+use entrepot_as2_proto::{
+    As2Headers, Disposition, Field, HeaderError, Headers, head_evidence, is_receipt,
+};
+use entrepot_nouns::event::As2Refusal;
 
 use crate::context::RequestContext;
+use crate::heads::RawHead;
 use crate::problem::Problem;
 use crate::route_table::{Access, Served};
 use crate::upload_body::UploadBody;
-use incoming::Incoming;
+use incoming::{Incoming, shortened};
 use incoming_receipt::IncomingReceipt;
 use receipts::{Receipts, answer};
 
@@ -33,24 +37,29 @@ async fn receive(context: RequestContext, request: Request) -> Result<Response, 
     let (parts, body) = request.into_parts();
     let fields = fields(&parts.headers);
     let names = As2Headers::parse(&fields).map_err(not_as2)?;
+    let head = match parts.extensions.get::<RawHead>() {
+        Some(RawHead(head)) => head_evidence(head),
+        None => fields.evidence(),
+    };
     let (from, to) = (names.from.as_str(), names.to.as_str());
     let gate = context.shared().gate();
     let Some(partner) = gate.as2_partner(context.site, from, to).await? else {
-        return unknown(&context, &names, body);
+        return unknown(&context, head, &names, body);
     };
     let mut body = UploadBody::of_anybody(body, context.connection.config.body_time());
     let beginning = body.beginning(|seen| is_receipt(&fields, seen).is_some()).await?;
     if is_receipt(&fields, &beginning) == Some(true) {
         let context = context.clone();
-        return IncomingReceipt { context, partner, fields, names }.receive(body).await;
+        return IncomingReceipt { context, partner, fields, head, names }.receive(body).await;
     }
-    Incoming { context: context.clone(), partner, fields, names }.receive(body).await
+    Incoming { context: context.clone(), partner, fields, head, names }.receive(body).await
 }
 
 /// No partner has these names: it is told so where it waits for a receipt, and nothing is sent to
 /// an address that it names.
 fn unknown(
     context: &RequestContext,
+    head: String,
     names: &As2Headers,
     _unread: Body,
 ) -> Result<Response, Problem> {
@@ -60,11 +69,22 @@ fn unknown(
     } else {
         Disposition::UnknownTradingRelationship
     };
+    let receipt = Receipts::unsigned(names, shared.env()).make(disposition, None);
+    let given = receipt.as_ref().filter(|receipt| receipt.url.is_none());
+    let refusal = As2Refusal {
+        partner: None,
+        from: names.from.as_str().to_owned(),
+        to: names.to.as_str().to_owned(),
+        message_id: names.message_id.as_deref().map(shortened),
+        disposition: disposition.text().to_owned(),
+        address: context.peer().ip().to_canonical().to_string(),
+        head: Some(head),
+        tls: context.connection.as2_tls(),
+        receipt: given.cloned().map(Box::new),
+    };
     let peer = context.connection.as_peer(shared, context.site);
-    let attempt = shared.gate().attempt(peer);
-    attempt.as2_unknown(names.from.as_str(), names.to.as_str());
-    let receipts = Receipts::unsigned(names, shared.env());
-    match receipts.make(disposition, None) {
+    shared.gate().attempt(peer).as2_unknown(refusal);
+    match receipt {
         Some(receipt) if receipt.url.is_none() => answer(names, &receipt),
         _ => {
             let why = "no partner has these two AS2 names here; compare AS2-From and AS2-To with \

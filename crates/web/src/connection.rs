@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::activity::{Activity, Check};
 use crate::config::WebConfig;
+use crate::heads::KeptHeads;
 use crate::sessions::WebSession;
 use crate::shared::ListenerShared;
 use crate::tasks::ConnectionTasks;
@@ -46,6 +47,8 @@ pub(crate) struct Connection {
     bound: Mutex<Option<SessionId>>,
     /// It takes no further request.
     closing: CancellationToken,
+    /// Heads as they came, of requests that are not answered yet.
+    heads: KeptHeads,
 }
 
 /// What a connection begins with.
@@ -58,6 +61,7 @@ pub(crate) struct ConnectionStart {
     pub(crate) certificate: Option<ClientCertificate>,
     pub(crate) unauthenticated: UnauthenticatedConnection,
     pub(crate) tasks: ConnectionTasks,
+    pub(crate) heads: KeptHeads,
 }
 
 /// While the credentials of a request are checked: the connection gives way to no newcomer, its
@@ -71,7 +75,7 @@ impl Connection {
     /// Asks the gate whether the listener's policy lets the address in.
     pub(crate) async fn new(shared: &ListenerShared, start: ConnectionStart) -> Connection {
         let ConnectionStart { peer, meter, activity, config, tls, .. } = start;
-        let ConnectionStart { certificate, unauthenticated, tasks, .. } = start;
+        let ConnectionStart { certificate, unauthenticated, tasks, heads, .. } = start;
         let mut id = [0; 4];
         shared.env().fill_random(&mut id);
         let mut connection = Connection {
@@ -88,6 +92,7 @@ impl Connection {
             attempt: AsyncMutex::default(),
             bound: Mutex::default(),
             closing: CancellationToken::new(),
+            heads,
         };
         let peer = connection.as_peer(shared, shared.site());
         connection.unwelcome = shared.gate().why_unwelcome(&peer).await;
@@ -125,6 +130,11 @@ impl Connection {
     /// The certificate of the client, as long as the listener asks for such ones.
     pub(crate) fn certificate(&self, shared: &ListenerShared) -> Option<&ClientCertificate> {
         self.certificate.as_ref().filter(|_| shared.asks_as(&self.config))
+    }
+
+    /// The head of the request that begins, as it came; `None`: that is not kept here.
+    pub(crate) fn next_head(&self) -> Option<Vec<u8>> {
+        self.heads.next()
     }
 
     /// What was agreed on, as events of AS2 have it.

@@ -27,6 +27,7 @@ mod context;
 mod credentials;
 mod dav;
 mod files;
+mod heads;
 mod html;
 pub mod limits;
 mod links;

@@ -20,6 +20,7 @@ use crate::accept::Wanted;
 use crate::body::{AnswerBody, LeastRate, RequestBody, RequestGuard, Rest};
 use crate::connection::Connection;
 use crate::context::RequestContext;
+use crate::heads::RawHead;
 use crate::limits::{BODY_RATE_WINDOW, CLIENT_LETTERS};
 use crate::problem::{Problem, Unanswered};
 use crate::rate_fields::RateFields;
@@ -62,6 +63,9 @@ pub(crate) async fn answer(
     }
     let (rest, tasks) = (rest_of(&request), connection.tasks.clone());
     let mut request = request.map(|body| RequestBody::new(body, rest, tasks));
+    if let Some(head) = connection.next_head() {
+        request.extensions_mut().insert(RawHead(head));
+    }
     let bytes_per_second = connection.config.least_body_rate();
     let least = LeastRate { bytes_per_second, window: BODY_RATE_WINDOW };
     let too_slow = request.body_mut().hold_to(least, shared.env());

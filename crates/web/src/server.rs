@@ -12,6 +12,7 @@ use entrepot_net::meter::{EndClass, Stage};
 use entrepot_net::metered::Metered;
 use entrepot_net::server::{Admission, Drain, Incoming, Protocol, Refusal};
 use entrepot_net::tls::{HandshakeError, TlsServer, TlsStream};
+use entrepot_nouns::http::HttpService;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -20,6 +21,7 @@ use tokio::time::sleep;
 use crate::activity::{Activity, Moment};
 use crate::config::{H2, WebConfig};
 use crate::connection::{Connection, ConnectionStart};
+use crate::heads::KeptHeads;
 use crate::limits::{
     CONNECTION_WINDOW, FAULTY_STREAMS, FIELD_LIST_BYTES, FRAME_BYTES, HEAD_BYTES, HEAD_FIELDS,
     LOGIN_TIME, PING_TIME, RESET_STREAMS, SEND_BYTES, STREAM_WINDOW, STREAMS, WATCH_INTERVAL,
@@ -92,7 +94,11 @@ impl WebProtocol {
         let is_h2 = tls.as_ref().and_then(|tls| tls.protocol.as_deref()) == Some(H2);
         let version = if is_h2 { HttpVersion::Http2 } else { HttpVersion::Http1 };
         let activity = Arc::new(Activity::new(self.0.env().clone()));
-        let stream = GuardedStream::new(transport, Arc::clone(&activity), Arc::clone(&meter));
+        let mut stream = GuardedStream::new(transport, Arc::clone(&activity), Arc::clone(&meter));
+        let heads = KeptHeads::default();
+        if version == HttpVersion::Http1 && config.serves(HttpService::As2) {
+            stream = stream.with_heads(heads.clone());
+        }
         let start = ConnectionStart {
             peer,
             meter,
@@ -102,6 +108,7 @@ impl WebProtocol {
             certificate,
             unauthenticated,
             tasks: tasks.clone(),
+            heads,
         };
         let connection = Arc::new(Connection::new(&self.0, start).await);
         self.carry(version, stream, &connection, &drain).await;

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::time::timeout;
 
 use crate::activity::Activity;
+use crate::heads::{HeadReader, KeptHeads};
 use crate::limits::{REFUSED_BYTES, REFUSED_TIME, UNAUTHENTICATED_BYTES};
 
 /// The metered stream below TLS.
@@ -36,6 +37,8 @@ pub(crate) struct GuardedStream {
     activity: Arc<Activity>,
     meter: Arc<SessionMeter>,
     remains: Remains,
+    /// Of HTTP/1.1, where somebody wants heads as they came.
+    heads: Option<HeadReader>,
 }
 
 /// The socket of a conversation that is over, where its stream has left it.
@@ -70,12 +73,54 @@ impl GuardedStream {
         activity: Arc<Activity>,
         meter: Arc<SessionMeter>,
     ) -> GuardedStream {
-        GuardedStream { transport: Some(transport), activity, meter, remains: Remains::default() }
+        let remains = Remains::default();
+        GuardedStream { transport: Some(transport), activity, meter, remains, heads: None }
+    }
+
+    /// With heads that are unfolded, and kept as they came.
+    pub(crate) fn with_heads(mut self, kept: KeptHeads) -> GuardedStream {
+        self.heads = Some(HeadReader::new(kept));
+        self
     }
 
     /// Where the socket is when the stream has been dropped.
     pub(crate) fn remains(&self) -> Remains {
         self.remains.clone()
+    }
+
+    /// Reads once; how many bytes came, some of which may be held back until more come.
+    fn poll_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let start = out.filled().len();
+        let held = self.heads.as_ref().map(HeadReader::held).unwrap_or_default();
+        if held.len() >= out.remaining() && !held.is_empty() {
+            // There is no space to look further: the library reads what there is.
+            let count = held.len().min(out.remaining());
+            out.put_slice(held.get(..count).unwrap_or_default());
+            self.heads = None;
+            return Poll::Ready(Ok(count));
+        }
+        out.put_slice(held);
+        let before = out.filled().len();
+        let read = match self.transport() {
+            Transport::Clear(stream) => Pin::new(stream).poll_read(cx, out),
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, out),
+        };
+        let came = out.filled().len().saturating_sub(before);
+        let Some(heads) = &mut self.heads else { return read.map_ok(|()| came) };
+        match read {
+            Poll::Ready(Ok(())) if came > 0 => {
+                let bytes = out.filled_mut().get_mut(start..).unwrap_or_default();
+                let passed = heads.pass(bytes);
+                out.set_filled(start + passed);
+            }
+            Poll::Ready(Ok(())) => heads.end(),
+            Poll::Pending | Poll::Ready(Err(_)) => out.set_filled(start),
+        }
+        read.map_ok(|()| came)
     }
 
     fn transport(&mut self) -> &mut Transport {
@@ -106,12 +151,15 @@ impl AsyncRead for GuardedStream {
             ready!(this.activity.poll_may_read(cx));
         }
         let before = out.filled().len();
-        ready!(match this.transport() {
-            Transport::Clear(stream) => Pin::new(stream).poll_read(cx, out),
-            Transport::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, out),
-        })?;
-        if out.filled().len() > before {
-            this.activity.received();
+        loop {
+            let came = ready!(this.poll_some(cx, out))?;
+            if came > 0 {
+                this.activity.received();
+            }
+            // What is held back must not look like the end.
+            if came == 0 || out.filled().len() > before {
+                break;
+            }
         }
         if !has_signed_in && this.meter.bytes_in() > UNAUTHENTICATED_BYTES {
             let many = "too many bytes before a sign-in";

@@ -78,8 +78,10 @@ impl Attempt {
 
     /// Records that a message came under two names that no partner has, unless too much of that
     /// kind came from its address.
-    pub fn as2_unknown(&self, from: &str, to: &str) {
-        self.record(&format!("AS2 {from} to {to}"), "no partner has these AS2 names");
+    pub fn as2_unknown(&self, refusal: As2Refusal) {
+        if self.gate.0.penalties.may_record(self.origin()) {
+            self.write(Fact::As2Refused { refusal });
+        }
     }
 
     /// Records that a message or a receipt of a partner was refused, unless too many of them were

@@ -35,6 +35,8 @@ pub(super) struct Incoming {
     pub(super) partner: Arc<As2Partner>,
     /// The header of HTTP.
     pub(super) fields: Headers,
+    /// The same as it is kept.
+    pub(super) head: String,
     pub(super) names: As2Headers,
 }
 
@@ -203,7 +205,7 @@ impl Incoming {
             signed_by: signed_by.map(|signature| hex(&signature.certificate.fingerprint())),
             cipher: received.cipher.map(|cipher| cipher.name().to_owned()),
             compressed: received.compressed,
-            head: Some(self.fields.evidence()),
+            head: Some(self.head.clone()),
             tls: self.context.connection.as2_tls(),
             receipt: receipt.map(Box::new),
         }
@@ -219,7 +221,7 @@ impl Incoming {
             message_id: self.names.message_id.as_deref().map(shortened),
             disposition: disposition.text().to_owned(),
             address: self.context.peer().ip().to_canonical().to_string(),
-            head: Some(self.fields.evidence()),
+            head: Some(self.head.clone()),
             tls: self.context.connection.as2_tls(),
             receipt: receipt.clone().map(Box::new),
         };

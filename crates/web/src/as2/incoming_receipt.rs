@@ -31,6 +31,8 @@ pub(super) struct IncomingReceipt {
     pub(super) partner: Arc<As2Partner>,
     /// The header of HTTP.
     pub(super) fields: Headers,
+    /// The same as it is kept.
+    pub(super) head: String,
     pub(super) names: As2Headers,
 }
 
@@ -87,7 +89,7 @@ impl IncomingReceipt {
                 content_type: value("Content-Type"),
                 body: STANDARD.encode(body),
                 url: None,
-                head: Some(self.fields.evidence()),
+                head: Some(self.head.clone()),
                 certificate: signature.map(|it| STANDARD.encode(it.certificate.der())),
             }),
         }
@@ -102,7 +104,7 @@ impl IncomingReceipt {
             message_id,
             disposition: format!("receipt: {why}"),
             address: self.context.peer().ip().to_canonical().to_string(),
-            head: Some(self.fields.evidence()),
+            head: Some(self.head.clone()),
             tls: self.context.connection.as2_tls(),
             receipt: None,
         };

@@ -262,6 +262,11 @@ async fn names_that_nobody_has_agreed_on_get_an_unsigned_receipt() {
     sent.delivery = Some("http://127.0.0.1:1/".to_owned());
     let answer = sent.post(&node).await;
     assert_eq!((answer.status, answer.code().as_str()), (403, "EP1204"));
+    let told = node.world.events().await.into_iter().filter_map(|event| match event.fact {
+        Fact::As2Refused { refusal } if refusal.partner.is_none() => refusal.message_id,
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), ["<1@globex>"; 3]);
     let line = "POST /as2";
     let answer = node.connect().await.upload(line, "AS2-To: x\r\n", b"").await;
     assert_eq!((answer.status, answer.code().as_str()), (400, "EP1203"));
@@ -423,4 +428,22 @@ async fn where_signed_receipts_were_agreed_no_other_one_says_that_a_file_arrived
     let answer = post_receipt(&node, &partner, "<1@entrepot>", Some(&partner.globex)).await;
     assert_eq!(answer.status, 204, "{answer:?}");
     assert_eq!(receipts(&node).await, [("<1@entrepot>".to_owned(), Some(job), true)]);
+}
+
+#[tokio::test]
+async fn fields_over_several_lines_are_read_and_kept_as_they_came() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let mut sent = partner.message("<1@globex>", PAYLOAD);
+    sent.more = "X-Long: one\r\n two\r\n\tthree\r\nAuthorization: Basic\r\n eDp5\r\n".to_owned();
+    sent.options = "signed-receipt-protocol=optional,\r\n pkcs7-signature;\r\n \
+                    signed-receipt-micalg=optional, sha-256"
+        .to_owned();
+    let answer = sent.post(&node).await;
+    assert_eq!(outcome(&partner, &answer), "processed");
+    let [message] = &received(&node).await[..] else { panic!("not one message") };
+    let head = message.head.as_deref().unwrap();
+    assert!(head.starts_with("POST /as2 HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("X-Long: one\r\n two\r\n\tthree\r\nAuthorization: ***"), "{head}");
+    assert!(head.contains("AS2-From: GLOBEX\r\n") && !head.contains("eDp5"), "{head}");
 }

@@ -85,6 +85,7 @@ impl Partner {
                 .to_owned(),
             wants_receipt: true,
             delivery: None,
+            more: String::new(),
             flip: None,
             cut: None,
             payload: payload.to_vec(),
@@ -138,6 +139,8 @@ pub(super) struct Message {
     pub(super) options: String,
     pub(super) wants_receipt: bool,
     pub(super) delivery: Option<String>,
+    /// Further lines of its header.
+    pub(super) more: String,
     /// Where in its body a bit is flipped, from 0 to 1.
     pub(super) flip: Option<f64>,
     /// Where its body ends.
@@ -222,6 +225,7 @@ impl Message {
         if let Some(url) = &self.delivery {
             fields.push_str(&format!("Receipt-Delivery-Option: {url}\r\n"));
         }
+        fields.push_str(&self.more);
         node.connect().await.upload("POST /as2", &fields, &body).await
     }
 }
