@@ -108,6 +108,11 @@ impl Exchange {
     /// Sends what was made.
     fn send(&self, id: &str) -> Result<Answer> {
         let address = format!("http://127.0.0.1:{}/as2", self.node.port_of("as2")?);
+        self.send_to(&address, id, &[])
+    }
+
+    /// Sends it to this address, by curl with more arguments.
+    fn send_to(&self, address: &str, id: &str, more: &[&str]) -> Result<Answer> {
         let (head, body) = (self.at("head"), self.at("receipt"));
         let mut curl = Command::new("curl");
         curl.args(["-sS", "--max-time", "60", "-w", "%{http_code}", "-o", text(&body)?]).args([
@@ -129,7 +134,7 @@ impl Exchange {
         ] {
             curl.args(["-H", field]);
         }
-        let status = String::from_utf8(run(curl.arg(&address))?.stdout)?.parse()?;
+        let status = String::from_utf8(run(curl.args(more).arg(address))?.stdout)?.parse()?;
         Ok(Answer { status, head: std::fs::read_to_string(head)?, body })
     }
 
@@ -327,5 +332,49 @@ fn keys_in_files_of_other_programs_come_in() -> Result<()> {
     exchange.make(PAYLOAD)?;
     let answer = exchange.send("<imported@globex.example>")?;
     ensure!(exchange.receipt(&answer)?.contains("; processed"), "{}", answer.head);
+    exchange.node.stop()
+}
+
+#[test]
+fn a_partner_that_is_to_log_in_shows_its_certificate_or_its_password() -> Result<()> {
+    let mut exchange = Exchange::start(None)?;
+    let digits =
+        exchange.openssl(&["x509", "-in", "globex.pem", "-noout", "-fingerprint", "-sha256"])?;
+    let digits = String::from_utf8(digits)?;
+    let (_, digits) = digits.trim().split_once('=').context("a fingerprint")?;
+    let digits = digits.replace(':', "").to_ascii_lowercase();
+    apply(
+        &exchange.node,
+        &format!(
+            "account: {{name: globex, type: partner, certificates: ['SHA256:{digits}'], \
+             login: [[certificate]]}}\n---\n\
+             listener: {{name: as2s, protocol: https, address: '127.0.0.1:0', \
+             http: {{serve: [as2]}}, tls: {{client_certificates: ask}}}}\n"
+        ),
+    )?;
+    let login = "target.as2.require={\"login\":\"account\"}";
+    exchange.node.cli(&["endpoint", "change", "globex", login])?;
+    exchange.make(PAYLOAD)?;
+    let port = exchange.node.until("the listener", || Ok(exchange.node.port_of("as2s").ok()))?;
+    let address = format!("https://127.0.0.1:{port}/as2");
+    let send = |id: &str, more: &[&str]| exchange.send_to(&address, id, &[&["-k"], more].concat());
+    let answer = send("<1@globex.example>", &[])?;
+    ensure!(answer.status == 401 && answer.head.contains("401"), "{}", answer.head);
+    let (pem, key) = (exchange.at("globex.pem"), exchange.at("globex.key"));
+    let shown = ["--cert", text(&pem)?, "--key", text(&key)?];
+    let answer = send("<1@globex.example>", &shown)?;
+    ensure!(answer.status == 200, "{}", answer.head);
+    ensure!(exchange.receipt(&answer)?.contains("; processed"), "{}", answer.head);
+    let listed = exchange.node.until("the message", || {
+        let listed = exchange.node.json(&["as2", "messages", "--state", "received"])?;
+        Ok(listed.as_array().filter(|rows| rows.len() == 1).cloned())
+    })?;
+    let id = listed[0]["id"].as_str().context("an id")?;
+    let told = exchange.node.cli(&["as2", "show", id])?;
+    ensure!(told.contains(&format!("certificate {digits}")) && told.contains("TLS"), "{told}");
+    // Another certificate is as none.
+    let (pem, key) = (exchange.at("acme.pem"), exchange.at("acme.key"));
+    let answer = send("<2@globex.example>", &["--cert", text(&pem)?, "--key", text(&key)?])?;
+    ensure!(answer.status == 401, "{}", answer.head);
     exchange.node.stop()
 }

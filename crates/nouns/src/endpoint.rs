@@ -14,9 +14,9 @@ use crate::noun::{FieldError, Kind, Noun, Reference};
 use crate::secret::{Sealed, Secret};
 
 pub use as2::{
-    As2Cipher, As2Compression, As2Digest, As2KeyTransport, As2Legacy, As2MicCheck, As2Micalg,
-    As2Protection, As2ReceiptKind, As2ReceiptTime, As2Security, As2Send, As2Signature, As2Target,
-    As2Timeout,
+    As2Cipher, As2Compression, As2Digest, As2KeyTransport, As2Legacy, As2Login, As2MicCheck,
+    As2Micalg, As2Protection, As2ReceiptKind, As2ReceiptTime, As2Security, As2Send, As2Signature,
+    As2Target, As2Timeout,
 };
 pub use object::{ObjectProvider, ObjectRequests, ObjectTarget};
 pub(crate) use service::header_flaw;

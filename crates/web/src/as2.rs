@@ -6,6 +6,7 @@
 mod incoming;
 mod incoming_receipt;
 mod payload_file;
+mod proof;
 mod receipts;
 
 use axum::body::Body;
@@ -46,6 +47,7 @@ async fn receive(context: RequestContext, request: Request) -> Result<Response, 
     let Some(partner) = gate.as2_partner(context.site, from, to).await? else {
         return unknown(&context, head, &names, body);
     };
+    proof::of_login(&context, &partner, &parts.headers).await?;
     let mut body = UploadBody::of_anybody(body, context.connection.config.body_time());
     let beginning = body.beginning(|seen| is_receipt(&fields, seen).is_some()).await?;
     if is_receipt(&fields, &beginning) == Some(true) {

@@ -203,7 +203,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Administrator {
 }
 
 /// The session of credentials; each kind of them has its arm.
-async fn sign_in(context: &RequestContext, credentials: Credentials) -> Result<SignedIn, Problem> {
+pub(crate) async fn sign_in(
+    context: &RequestContext,
+    credentials: Credentials,
+) -> Result<SignedIn, Problem> {
     let session = match credentials {
         Credentials::Basic { user, password } => {
             password::find_or_open(context, &user, &password).await?

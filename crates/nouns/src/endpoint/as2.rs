@@ -89,6 +89,21 @@ pub struct As2Security {
     /// Whether Triple-DES may encrypt them, for partners that have nothing better.
     #[serde(skip_serializing_if = "is_default")]
     pub triple_des: As2Legacy,
+    /// Whether whoever sends them logs in besides.
+    #[serde(skip_serializing_if = "is_default")]
+    pub login: As2Login,
+}
+
+/// Whether the requests that carry messages, and receipts that come by themselves, log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum As2Login {
+    /// Messages prove themselves.
+    #[default]
+    None,
+    /// As the account of the partner: by HTTP Basic (RFC 7617), by a certificate under TLS, or by
+    /// both, as the login of that account says.
+    Account,
 }
 
 /// Whether messages must have a protection.
@@ -228,7 +243,9 @@ impl As2Target {
     /// What is required of messages can be had with the keys that are named.
     fn check_agreement(&self) -> Result<(), FieldError> {
         if self.account.is_none() {
-            return Ok(());
+            let what = "give 'account', as which its requests log in";
+            let logs_in = self.require.login != As2Login::None;
+            return if logs_in { Err(flaw("account", what)) } else { Ok(()) };
         }
         let signed = self.require.signature == As2Protection::Required;
         if signed && self.certificates.is_empty() {
@@ -293,6 +310,11 @@ mod tests {
             it.require.encryption = As2Protection::Optional;
         };
         assert_eq!(refused(optional), None);
+        let nobody = |it: &mut As2Target| {
+            (it.account, it.url) = (None, Some("https://globex.example/as2".to_owned()));
+            it.require.login = As2Login::Account;
+        };
+        assert_eq!(refused(nobody), field("account"));
     }
 
     #[test]

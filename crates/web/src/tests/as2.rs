@@ -7,12 +7,14 @@ use entrepot_as2_proto::{
     RsaPadding, Signer, read_receipt, signed,
 };
 use entrepot_db::{As2SentMessage, Projected, Projection};
-use entrepot_nouns::endpoint::{As2Digest, As2Legacy, As2Protection, As2ReceiptKind, As2Target};
+use entrepot_nouns::endpoint::{
+    As2Digest, As2Legacy, As2Login, As2Protection, As2ReceiptKind, As2Target,
+};
 use entrepot_nouns::event::As2Message;
 use entrepot_nouns::{Account, Event, Fact, JobId, SiteId};
 use entrepot_world::name;
 
-use super::client::Answer;
+use super::client::{Answer, basic};
 use super::fixture::Node;
 use partner::{Message, Partner};
 
@@ -446,4 +448,26 @@ async fn fields_over_several_lines_are_read_and_kept_as_they_came() {
     assert!(head.starts_with("POST /as2 HTTP/1.1\r\n"), "{head}");
     assert!(head.contains("X-Long: one\r\n two\r\n\tthree\r\nAuthorization: ***"), "{head}");
     assert!(head.contains("AS2-From: GLOBEX\r\n") && !head.contains("eDp5"), "{head}");
+}
+
+#[tokio::test]
+async fn requests_log_in_besides_where_that_was_agreed() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |target| target.require.login = As2Login::Account).await;
+    let mut sent = partner.message("<1@globex>", PAYLOAD);
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (401, "EP1223"), "{answer:?}");
+    assert!(!answer.field("www-authenticate").is_empty(), "{answer:?}");
+    sent.more = basic("berta");
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (401, "EP1223"), "{answer:?}");
+    sent.more = "Authorization: Basic YW5uYTp3cm9uZw==\r\n".to_owned();
+    let answer = sent.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (401, "EP1001"), "{answer:?}");
+    assert_eq!(received(&node).await, []);
+    sent.more = basic("anna");
+    let answer = sent.post(&node).await;
+    assert_eq!(outcome(&partner, &answer), "processed");
+    let [message] = &received(&node).await[..] else { panic!("not one message") };
+    assert!(message.head.as_deref().unwrap().contains("Authorization: ***"), "{message:?}");
 }
