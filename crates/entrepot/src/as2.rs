@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, unexpected};
 use crate::table::{self, printable};
 
-pub(crate) use evidence::{EvidenceRequest, PATH, answer, of_entry};
+pub(crate) use evidence::{EvidenceRequest, PATH, answer, of as evidence_of, of_entry};
 
 /// Runs one of the commands on messages of AS2.
 pub(crate) async fn run(

@@ -21,6 +21,7 @@ use mainframe::Mainframe;
 use parts::{PATIENCE, wait_for_events, write};
 use web::WebDemo;
 
+mod as2;
 mod mainframe;
 mod parts;
 mod route;
@@ -113,6 +114,7 @@ async fn tell(config: &Config, server: &Server, mainframe: &Mainframe) -> Result
     let web = WebDemo::find(config, &folder, &password).await?;
     web.tell(config, &folder, &env).await?;
     mainframe.tell(config, &web, &folder.join(INBOX), &env).await?;
+    as2::tell(config, &web, &folder, free_address(2080)?, &env).await?;
     println!();
     look_further(config, address, &known_hosts, &password);
     println!(
@@ -127,7 +129,9 @@ fn look_further(config: &Config, address: SocketAddr, known_hosts: &Path, passwo
     println!("look further:");
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("entrepot"));
     let command = format!("{} -c {}", program.display(), config.file.display());
-    for words in ["event follow", "transfer list", "job list", "link list", "journal verify"] {
+    for words in
+        ["event follow", "transfer list", "as2 messages", "job list", "link list", "journal verify"]
+    {
         println!("  {command} {words}");
     }
     println!();
