@@ -16,18 +16,28 @@ use crate::limits::{HEAD_BYTES, HEADS_KEPT};
 
 /// Heads as they came, of requests that are not answered yet. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeptHeads(Arc<Mutex<VecDeque<Vec<u8>>>>);
+pub(crate) struct KeptHeads(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    heads: VecDeque<Vec<u8>>,
+    /// One was not kept: which head belongs to which request is not known any more.
+    is_over: bool,
+}
 
 impl KeptHeads {
     /// That of the next request.
     pub(crate) fn next(&self) -> Option<Vec<u8>> {
-        self.0.lock().pop_front()
+        self.0.lock().heads.pop_front()
     }
 
     fn keep(&self, head: Vec<u8>) {
         let mut kept = self.0.lock();
-        if kept.len() < HEADS_KEPT {
-            kept.push_back(head);
+        kept.is_over |= kept.heads.len() >= HEADS_KEPT;
+        if kept.is_over {
+            kept.heads.clear();
+        } else {
+            kept.heads.push_back(head);
         }
     }
 }
@@ -223,6 +233,23 @@ mod tests {
         }
         out.extend_from_slice(reader.held());
         (out, std::iter::from_fn(|| kept.next()).collect())
+    }
+
+    #[test]
+    fn no_request_gets_the_head_of_another() {
+        let kept = KeptHeads::default();
+        let mut reader = HeadReader::new(kept.clone());
+        let mut send = |count: usize| {
+            let mut bytes = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n".repeat(count);
+            reader.pass(&mut bytes);
+        };
+        send(HEADS_KEPT);
+        assert_eq!(std::iter::from_fn(|| kept.next()).count(), HEADS_KEPT);
+        // More than are kept, before the first of them was answered.
+        send(HEADS_KEPT + 1);
+        assert_eq!(kept.next(), None);
+        send(1);
+        assert_eq!(kept.next(), None);
     }
 
     #[test]

@@ -160,5 +160,6 @@ pub const AS2_BOUNDARY_BYTES: usize = 16;
 /// Characters that an event keeps of the subject and of the media type of a message of AS2.
 pub const AS2_SUBJECT_CHARACTERS: usize = 1_000;
 
-/// Heads of requests that are kept as they came, until their requests are answered.
+/// Heads of requests that are kept as they came, until their requests are answered. Where more came
+/// none are kept any more.
 pub const HEADS_KEPT: usize = 8;
