@@ -81,7 +81,7 @@ pub const LINK_DAYS: u32 = 14;
 /// Random letters in the name of a share link that is given none.
 pub const LINK_NAME_LETTERS: usize = 8;
 /// Passwords that are hashed at the same time for one change: each takes 64 MiB and more.
-pub const WORKERS: usize = 8;
+pub const PASSWORDS_AT_ONCE: usize = 8;
 
 /// Transfers among which a trace by name or digest looks for the one to begin with.
 pub const TRACED_TRANSFERS: u32 = 64;

@@ -6,7 +6,7 @@ use std::thread::{available_parallelism, scope};
 
 use parking_lot::Mutex;
 
-use crate::limits::WORKERS;
+use crate::limits::PASSWORDS_AT_ONCE;
 
 /// Does `work` on each item, and gives what came of them in their order. Blocks.
 pub(crate) fn side_by_side<T: Send, R: Send>(
@@ -14,7 +14,7 @@ pub(crate) fn side_by_side<T: Send, R: Send>(
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     let cores = available_parallelism().map_or(1, NonZero::get);
-    let workers = cores.min(WORKERS).min(items.len());
+    let workers = cores.min(PASSWORDS_AT_ONCE).min(items.len());
     if workers < 2 {
         return items.into_iter().map(work).collect();
     }

@@ -34,14 +34,18 @@ impl Vfs {
 pub(crate) fn names_like(path: &VPath) -> impl Iterator<Item = Result<VPath>> {
     let beside = path.parent().zip(path.file_name());
     let others = beside.into_iter().flat_map(|(directory, name)| {
-        let numbers = 1..=limits::KEEP_BOTH_NAMES;
-        numbers.map(move |number| Ok(directory.join(&numbered(name, number))?))
+        numbered_names(name).map(move |name| Ok(directory.join(&name)?))
     });
     std::iter::once(Ok(path.clone())).chain(others)
 }
 
+/// Names like this one, as many as are tried.
+pub(crate) fn numbered_names(name: &str) -> impl Iterator<Item = String> {
+    (1..=limits::KEEP_BOTH_NAMES).map(move |number| numbered(name, number))
+}
+
 /// `report.pdf` → `report (1).pdf`.
-pub(crate) fn numbered(name: &str, number: u32) -> String {
+fn numbered(name: &str, number: u32) -> String {
     match name.rsplit_once('.') {
         Some((stem, ending)) if !stem.is_empty() => format!("{stem} ({number}).{ending}"),
         _ => format!("{name} ({number})"),

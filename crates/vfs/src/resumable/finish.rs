@@ -13,7 +13,7 @@ use super::registry::Entry;
 use super::status::{FinishedUpload, ResumableStatus};
 use crate::book::KeptPartial;
 use crate::error::{Result, VfsError};
-use crate::free_name::numbered;
+use crate::free_name::numbered_names;
 use crate::limits;
 use crate::notes::Partial;
 use crate::place::MountedPath;
@@ -152,8 +152,7 @@ impl ResumableUpload {
         let name = path.file_name().unwrap_or_default();
         let above = (path.parent(), place.path.parent());
         let (Some(directory), Some(stored)) = above else { return Err(VfsError::IsDirectory) };
-        for number in 1..=limits::KEEP_BOTH_NAMES {
-            let other = numbered(name, number);
+        for other in numbered_names(name) {
             let at = stored.join(&other)?;
             if is_free(&place, &at).await? {
                 let path = directory.join(&other)?;
