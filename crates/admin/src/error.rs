@@ -194,13 +194,15 @@ pub enum AdminError {
         /// Why the answer was not taken, and what to do.
         problem: String,
     },
-    /// A key says who may use it, and the actor is not among them.
-    #[error("key '{key}' is not for '{actor}', but for {users}: ask one of them")]
-    KeyOfOthers {
+    /// A noun says who may use it, and the actor is not among them.
+    #[error("{kind} '{name}' is not for '{actor}', but for {users}: ask one of them")]
+    OfOthers {
         /// The account that logged in.
         actor: String,
-        /// The key that is changed, or that the changed noun names.
-        key: String,
+        /// The kind of the noun that is changed, or that the changed noun names.
+        kind: Kind,
+        /// The name of that noun.
+        name: String,
         /// Those who may use it.
         users: String,
     },
@@ -387,7 +389,7 @@ impl AdminError {
             AdminError::OtherSteps { .. } => "EP0116",
             AdminError::NotRun { .. } => "EP0841",
             AdminError::MayNotAnswer { .. } => "EP0834",
-            AdminError::KeyOfOthers { .. } => "EP0885",
+            AdminError::OfOthers { .. } => "EP0885",
             AdminError::NotHeld { .. } => "EP0838",
             AdminError::TooMuch { .. } => "EP0110",
             AdminError::Refused { .. } => "EP0111",
@@ -447,7 +449,7 @@ impl AdminError {
             AdminError::NotAdministrator { .. }
             | AdminError::Forbidden { .. }
             | AdminError::MayNotAnswer { .. }
-            | AdminError::KeyOfOthers { .. }
+            | AdminError::OfOthers { .. }
             | AdminError::NoSetUp => ProblemClass::Denied,
             AdminError::Database(error) if error.is_unavailable() => ProblemClass::Unavailable,
             AdminError::Database(DbError::Conflict(_)) => ProblemClass::Conflict,

@@ -115,9 +115,11 @@ impl<'a> Relations<'a> {
 
     /// Contradictions between `noun` and the others: the field and a sentence.
     pub(crate) fn contradiction(&self, noun: &AnyNoun) -> Option<(String, String)> {
+        if let Some(flaw) = self.of_users(noun) {
+            return Some(flaw);
+        }
         match noun {
             AnyNoun::Account(account) => self.of_account(account),
-            AnyNoun::Key(key) if !key.users.is_empty() => self.of_key_users(key),
             AnyNoun::Key(key) => {
                 let account = self.account(key.account.as_ref()?)?;
                 if is_link(account) != (key.key_type == KeyType::Link) {
@@ -175,12 +177,13 @@ impl<'a> Relations<'a> {
     }
 
     /// Only those who may change something can be named.
-    fn of_key_users(&self, key: &Key) -> Option<(String, String)> {
-        key.users.iter().enumerate().find_map(|(at, name)| {
+    fn of_users(&self, noun: &AnyNoun) -> Option<(String, String)> {
+        let (field, users) = noun.users();
+        users.iter().enumerate().find_map(|(at, name)| {
             let account = self.account(name)?;
             let fits = matches!(account.account_type, AccountType::Admin | AccountType::Group);
             let problem = format!("'{name}' is neither of type admin nor a group");
-            (!fits).then(|| (format!("users.{at}"), problem))
+            (!fits).then(|| (format!("{field}.{at}"), problem))
         })
     }
 

@@ -22,14 +22,8 @@ pub(crate) async fn identity(
     if key.key_type != KeyType::Tls {
         return Err(bad("is not of type tls"));
     }
-    if !key.enabled {
-        return Err(bad("is disabled"));
-    }
-    if key.not_before.is_some_and(|from| now < from) {
-        return Err(bad("is not valid yet"));
-    }
-    if key.not_after.is_some_and(|until| now >= until) {
-        return Err(bad("is not valid any more"));
+    if let Some(why) = key.why_unusable(now) {
+        return Err(bad(why));
     }
     let private = shared.file_access.private_key(server.site, &key).await?;
     let read = ClientIdentity::read(key.public.as_bytes(), &private);

@@ -110,7 +110,13 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
     let Ok(endpoint) = endpoint_name(plan, root, name) else {
         return plan.report.refused(place, root, "the name of its endpoint would be too long");
     };
-    let noun = Endpoint { name: endpoint.clone(), target, at_once: None, note: String::new() };
+    let noun = Endpoint {
+        name: endpoint.clone(),
+        target,
+        at_once: None,
+        users: Vec::new(),
+        note: String::new(),
+    };
     plan.add(&noun, None, &place, None);
     // Made as a document is, with every default.
     let mount = json!({
@@ -329,7 +335,13 @@ mod tests {
         assert_eq!(first.as_str(), "srv.a.b");
         let target = EndpointTarget::Directory(DirectoryTarget::new("/srv/a.b"));
         plan.add(
-            &Endpoint { name: first, target, at_once: None, note: String::new() },
+            &Endpoint {
+                name: first,
+                target,
+                at_once: None,
+                users: Vec::new(),
+                note: String::new(),
+            },
             None,
             "x",
             None,

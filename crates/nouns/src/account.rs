@@ -9,7 +9,7 @@ use crate::limits::CERTIFICATES;
 use crate::link::LinkTerms;
 use crate::mount::Rights;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::noun::{FieldError, Kind, Noun, Reference, check_users, users};
 use crate::oidc::{OidcIdentity, check_identities};
 use crate::path::VPath;
 use crate::role::{AdminRights, Role};
@@ -130,6 +130,11 @@ pub struct Account {
     /// Of a share link, and of nothing else: what it opens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkTerms>,
+    /// Accounts of type admin, or groups, who may change the account and whatever gives its rights
+    /// away: rules that act as it, its keys and mounts, members of the group that it is. Empty:
+    /// everybody who may change the configuration. Commands on the machine of a node may always.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managers: Vec<Name>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -157,6 +162,7 @@ impl Account {
             expires_at: None,
             rights: Rights::all(),
             link: None,
+            managers: Vec::new(),
             note: String::new(),
         }
     }
@@ -187,9 +193,11 @@ impl Noun for Account {
         let policy = policy.map(|name| Reference::new("policy", Kind::Policy, name));
         let owner = self.link.iter();
         let owner = owner.map(|link| Reference::new("link.owner", Kind::Account, &link.owner));
-        groups.chain(policy).chain(owner).collect()
+        let managers = users("managers", &self.managers);
+        groups.chain(policy).chain(owner).chain(managers).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
+        check_users("managers", &self.managers)?;
         if self.groups.contains(&self.name) {
             return Err(FieldError::new("groups", "an account cannot be its own group"));
         }

@@ -51,3 +51,21 @@ macro_rules! any_noun {
 }
 
 any_noun! { Site Policy Key Endpoint Account Mount Model Rule Listener }
+
+impl AnyNoun {
+    /// Those who may change it, and what names it, and the field that says so. Empty: everybody who
+    /// may change the configuration.
+    pub fn users(&self) -> (&'static str, &[Name]) {
+        match self {
+            AnyNoun::Key(key) => ("users", &key.users),
+            AnyNoun::Endpoint(endpoint) => ("users", &endpoint.users),
+            AnyNoun::Account(account) => ("managers", &account.managers),
+            AnyNoun::Site(_)
+            | AnyNoun::Policy(_)
+            | AnyNoun::Mount(_)
+            | AnyNoun::Model(_)
+            | AnyNoun::Rule(_)
+            | AnyNoun::Listener(_) => ("users", &[]),
+        }
+    }
+}

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::is_default;
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::noun::{FieldError, Kind, Noun, Reference, check_users, users};
 use crate::secret::{Sealed, Secret};
 
 pub use as2::{
@@ -38,6 +38,11 @@ pub struct Endpoint {
     /// the places of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<u32>,
+    /// Accounts of type admin, or groups, who may change the endpoint and whatever names it: rules,
+    /// mounts and models. Empty: everybody who may change the configuration. Commands on the
+    /// machine of a node may always.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<Name>,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -508,7 +513,7 @@ impl Noun for Endpoint {
         &self.name
     }
     fn references(&self) -> Vec<Reference> {
-        match &self.target {
+        let mut found: Vec<Reference> = match &self.target {
             EndpointTarget::Sftp(sftp) => {
                 let key = sftp.key.iter();
                 key.map(|name| Reference::new("target.sftp.key", Kind::Key, name)).collect()
@@ -518,13 +523,16 @@ impl Noun for Endpoint {
                 let key = target.client_key().into_iter();
                 key.map(|(field, name)| Reference::new(field, Kind::Key, name)).collect()
             }
-        }
+        };
+        found.extend(users("users", &self.users));
+        found
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.at_once == Some(0) {
             let what = "give at least 1, or leave it away: its share of the node's places";
             return Err(FieldError::new("at_once", what));
         }
+        check_users("users", &self.users)?;
         match &self.target {
             EndpointTarget::Directory(directory) if !directory.path.starts_with('/') => {
                 Err(FieldError::new(

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
-use crate::limits::{HOOK_KEY_BYTES, KEY_USERS, REVOKED};
+use crate::limits::{HOOK_KEY_BYTES, REVOKED};
 use crate::name::Name;
-use crate::noun::{FieldError, Kind, Noun, Reference};
+use crate::noun::{FieldError, Kind, Noun, Reference, check_users, users};
 use crate::passkey::PasskeyPublic;
 use crate::secret::{Sealed, Secret};
 use crate::source::Source;
@@ -147,6 +147,21 @@ impl Key {
     }
 }
 
+impl Key {
+    /// Why it does not count at `now`, as the rest of a sentence that begins with its name.
+    pub fn why_unusable(&self, now: Timestamp) -> Option<&'static str> {
+        if !self.enabled {
+            Some("is disabled")
+        } else if self.not_before.is_some_and(|from| now < from) {
+            Some("is not valid yet")
+        } else if self.not_after.is_some_and(|until| now >= until) {
+            Some("is not valid any more")
+        } else {
+            None
+        }
+    }
+}
+
 impl Noun for Key {
     const KIND: Kind = Kind::Key;
     fn name(&self) -> &Name {
@@ -155,18 +170,13 @@ impl Noun for Key {
     fn references(&self) -> Vec<Reference> {
         let account = self.account.iter();
         let account = account.map(|name| Reference::new("account", Kind::Account, name));
-        let users = self.users.iter().enumerate();
-        let users =
-            users.map(|(at, name)| Reference::new(format!("users.{at}"), Kind::Account, name));
-        account.chain(users).collect()
+        account.chain(users("users", &self.users)).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.key_type != KeyType::ApiToken && !self.scopes.is_empty() {
             return Err(FieldError::new("scopes", "only a key of type api-token has them"));
         }
-        if self.users.len() > KEY_USERS {
-            return Err(FieldError::new("users", format!("{KEY_USERS} at most")));
-        }
+        check_users("users", &self.users)?;
         let is_of_login = self.account.is_some() || self.key_type == KeyType::SshUserCa;
         if is_of_login && !self.users.is_empty() {
             let text = "no rule and no endpoint names a key that lets somebody log in";

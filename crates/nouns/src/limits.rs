@@ -177,5 +177,5 @@ pub const MODEL_CALLERS: usize = 1_000;
 /// Most sessions that a model has values for.
 pub const MODEL_USERS: usize = 20_000;
 
-/// Names in the list of who may use a key.
-pub const KEY_USERS: usize = 64;
+/// Names in the list of who may use a key, an endpoint or an account.
+pub const NOUN_USERS: usize = 64;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::ids::SiteId;
+use crate::limits::NOUN_USERS;
 use crate::name::Name;
 use crate::time::Timestamp;
 
@@ -119,6 +120,20 @@ impl Reference {
     pub fn new(field: impl Into<String>, kind: Kind, name: &Name) -> Self {
         Reference { field: field.into(), kind, name: name.clone() }
     }
+}
+
+/// The references of the list of those who may change a noun and use it.
+pub(crate) fn users(field: &'static str, names: &[Name]) -> impl Iterator<Item = Reference> {
+    let named = names.iter().enumerate();
+    named.map(move |(at, name)| Reference::new(format!("{field}.{at}"), Kind::Account, name))
+}
+
+/// Checks the length of such a list.
+pub(crate) fn check_users(field: &str, names: &[Name]) -> Result<(), FieldError> {
+    if names.len() > NOUN_USERS {
+        return Err(FieldError::new(field, format!("{NOUN_USERS} at most")));
+    }
+    Ok(())
 }
 
 /// One noun of configuration. The struct is the document's body: it has no id and no site, and

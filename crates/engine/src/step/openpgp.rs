@@ -178,14 +178,8 @@ async fn key(run: &Run<'_>, name: &Name) -> Result<Key, StepError> {
     if key.key_type != KeyType::OpenPgp {
         return Err(bad("is not of type openpgp"));
     }
-    if !key.enabled {
-        return Err(bad("is disabled"));
-    }
-    if key.not_before.is_some_and(|from| now < from) {
-        return Err(bad("is not valid yet"));
-    }
-    if key.not_after.is_some_and(|until| now >= until) {
-        return Err(bad("is not valid any more"));
+    if let Some(why) = key.why_unusable(now) {
+        return Err(bad(why));
     }
     Ok(key)
 }

@@ -60,6 +60,7 @@ impl Partner {
             name: name("globex"),
             target: EndpointTarget::As2(Box::new(target)),
             at_once: None,
+            users: Vec::new(),
             note: String::new(),
         };
         for noun in [ours.into(), theirs.into(), endpoint.into()] {
