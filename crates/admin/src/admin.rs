@@ -6,7 +6,7 @@ use std::sync::Arc;
 use entrepot_crypto::{HashCost, MasterKey};
 use entrepot_db::{Drained, ListenerPlace, Tx};
 use entrepot_journal::{RecordKind, Scope};
-use entrepot_nouns::event::BackupFact;
+use entrepot_nouns::event::{BackupFact, ConfigExportFact};
 use entrepot_nouns::{
     AccountId, AdminRight, AnyNoun, Event, EventId, Fact, Kind, Name, PoolPlaces, SessionId,
     SiteId, Stored,
@@ -34,7 +34,8 @@ use crate::rule_question::RuleExplainer;
 use crate::secrets::{self, Absent, PasswordWork, Settler};
 use crate::site::ChangedSite;
 use crate::{
-    key_users, listing, near, nodes, permissions, query, recovery_codes, rotation, serving, touched,
+    listing, near, nodes, noun_users, permissions, query, recovery_codes, rotation, serving,
+    touched,
 };
 
 /// The administration. Cheap to clone.
@@ -187,6 +188,9 @@ impl Admin {
             Request::DecideHeld { id, decision } => self.decide_held(actor, id, decision).await,
             Request::Approvals | Request::AnswerApproval { .. } => self.asked(actor, request).await,
             Request::RunRule { name, parameters } => self.run_rule(actor, name, parameters).await,
+            Request::PauseRule { .. } | Request::ResumeRule { .. } => {
+                self.pause_rule(actor, request).await
+            }
             Request::SeenFiles { .. } | Request::Forget { .. } => self.seen(actor, request).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
             Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
@@ -216,7 +220,9 @@ impl Admin {
             Request::CreateLink { link } => self.create_link(actor, *link).await,
             Request::RevokeLink { name } => self.revoke_link(actor, name).await,
             Request::DeleteLink { name } => self.delete_link(actor, name).await,
-            Request::SignIns { .. } | Request::EndSignIn { .. } => self.tabs(actor, request).await,
+            Request::SignIns { .. } | Request::EndSignIn { .. } => {
+                self.browsers(actor, request).await
+            }
             Request::MakeRecoveryCodes { account } => self.recovery_codes(actor, &account).await,
             Request::MakeSetUpToken => self.make_set_up_token(actor).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
@@ -263,7 +269,7 @@ impl Admin {
         let site = self.changed_site(actor.site, &wanted).await?;
         let steps =
             compute(&state, site, wanted, self.settler.clone(), PasswordWork::Leave).await?;
-        key_users::check(&self.parts.db, actor, &state, &steps).await?;
+        noun_users::check(&self.parts.db, actor, &state, &steps).await?;
         Ok(self.shown(&steps))
     }
 
@@ -403,7 +409,8 @@ impl Admin {
         let is_read = |stored: &&Stored<AnyNoun>| of_kinds.contains(&stored.noun.kind());
         let secrets = state.values().filter(is_read).any(|it| secrets::has_stored(&it.noun));
         let by = actor.name.clone();
-        let fact = Fact::ConfigExported { kinds: of_kinds, secrets, by };
+        let exported = ConfigExportFact { kinds: of_kinds, secrets, by };
+        let fact = Fact::ConfigExported { exported };
         let scope = Scope { account: actor.account(), ..Scope::site(actor.site) };
         // Nobody gets what is not recorded.
         self.parts.recorder.record_durable(&scope, fact).await?;
@@ -522,7 +529,7 @@ impl Admin {
     /// Refuses steps of a change that are not for the actor.
     async fn check_actor(&self, actor: &Actor, before: &State, steps: &[Step]) -> Result<()> {
         may_change_sites(actor, steps)?;
-        key_users::check(&self.parts.db, actor, before, steps).await
+        noun_users::check(&self.parts.db, actor, before, steps).await
     }
 
     /// The steps of a change, from what it touches. If it cannot be made, the error is that of the

@@ -3,6 +3,7 @@
 use entrepot_crypto::document_version;
 use entrepot_db::RuleDocument;
 use entrepot_journal::Scope;
+use entrepot_nouns::event::RetriedFact;
 use entrepot_nouns::{Event, Fact, Job, JobId, Rule};
 
 use crate::actor::Actor;
@@ -57,7 +58,7 @@ pub(crate) async fn act(
     let rule_version = document.as_ref().map(|document| document.version.clone());
     let fact = match action {
         JobAction::Cancel => Fact::JobCancelled { rule, by },
-        JobAction::Retry(_) => Fact::JobRetried { rule, by, rule_version },
+        JobAction::Retry(_) => Fact::JobRetried { retried: RetriedFact { rule, by, rule_version } },
     };
     let scope = Scope {
         account: actor.account(),

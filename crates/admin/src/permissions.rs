@@ -49,7 +49,9 @@ pub fn needed(request: &Request) -> AdminRight {
         Request::As2 { ask } => ask.needed(),
         Request::RunRule { .. } => AdminRight::Run,
         Request::AnswerApproval { .. } => AdminRight::Approve,
-        Request::Forget { .. }
+        Request::PauseRule { .. }
+        | Request::ResumeRule { .. }
+        | Request::Forget { .. }
         | Request::RetryJob { .. }
         | Request::ReplayRule { .. }
         | Request::CancelJob { .. }

@@ -1,7 +1,7 @@
 //! What is only read.
 
-use entrepot_db::{EventFilter, JobFilter, RuleDocument, TransferFilter};
-use entrepot_nouns::{Fact, Job, JobId, SiteId, Transfer, TransferId};
+use entrepot_db::{Db, EventFilter, JobFilter, RuleDocument, TransferFilter};
+use entrepot_nouns::{Fact, Job, JobId, JobState, Rule, SiteId, Transfer, TransferId};
 
 use crate::cursor::Position;
 use crate::error::{AdminError, Result};
@@ -130,7 +130,18 @@ pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Re
     let steps = parts.db.job_steps(id).await?;
     let approvals = parts.db.approvals_of_job(id).await?;
     let behind = job_ahead(parts, &job).await?;
-    Ok(Response::Job { job: Box::new(ShownJob { job, steps, approvals, behind }) })
+    let rule_paused = waits_for_rule(&parts.db, &job).await?;
+    let shown = ShownJob { job, steps, approvals, behind, rule_paused };
+    Ok(Response::Job { job: Box::new(shown) })
+}
+
+/// Whether a job waits until somebody resumes its rule.
+pub(crate) async fn waits_for_rule(db: &Db, job: &Job) -> Result<bool> {
+    if job.state != JobState::Ready {
+        return Ok(false);
+    }
+    let rule = db.find::<Rule>(job.site, &job.rule).await?;
+    Ok(rule.is_some_and(|rule| rule.noun.paused))
 }
 
 /// The job that has to end before one that waits for its turn.

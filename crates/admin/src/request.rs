@@ -209,6 +209,16 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         parameters: Map<String, Value>,
     },
+    /// Has the jobs of a rule wait until it is resumed; what runs goes on.
+    PauseRule {
+        /// The rule.
+        name: Name,
+    },
+    /// Takes `PauseRule` back, and what the server did of itself with a rule that ran too often.
+    ResumeRule {
+        /// The rule.
+        name: Name,
+    },
     /// The files that a rule has found in the folder that it watches, by path.
     SeenFiles {
         /// The rule that watches it.
@@ -477,6 +487,8 @@ impl fmt::Debug for Request {
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
             Request::RunRule { name, .. } => write!(f, "RunRule({name})"),
+            Request::PauseRule { name } => write!(f, "PauseRule({name})"),
+            Request::ResumeRule { name } => write!(f, "ResumeRule({name})"),
             Request::SeenFiles { rule, .. } => write!(f, "SeenFiles({rule})"),
             Request::Forget { rule, path } => write!(f, "Forget({rule} {path})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
@@ -759,7 +771,7 @@ pub enum Response {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `DeleteLink`, `RetryJob`, `Forget`, `CancelJob`, `AnswerApproval`,
+    /// To `Delete`, `DeleteLink`, `RetryJob`, `PauseRule`, `ResumeRule`, `Forget`, `CancelJob`, `AnswerApproval`,
     /// `DecideHeld`, `EndSession`, `LimitSession`, `EndSignIn`, `RenewCertificate` and what is
     /// asked of nodes.
     Done,

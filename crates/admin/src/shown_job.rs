@@ -21,6 +21,13 @@ pub struct ShownJob {
     /// Another job of its order that has to end before it, the last of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<JobId>,
+    /// It waits until somebody resumes its rule, which is paused.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rule_paused: bool,
+}
+
+fn is_false(it: &bool) -> bool {
+    !it
 }
 
 /// A rule that was started by hand.

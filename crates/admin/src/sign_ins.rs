@@ -3,6 +3,7 @@
 use entrepot_auth::SignInInfo;
 use entrepot_auth::limits::LISTED_SIGN_INS;
 use entrepot_journal::Scope;
+use entrepot_nouns::event::SignInEndedFact;
 use entrepot_nouns::{Fact, Name, SessionId};
 
 use crate::actor::Actor;
@@ -13,7 +14,7 @@ use crate::request::{Request, Response};
 
 impl Admin {
     /// Lists browsers, or signs one out.
-    pub(crate) async fn tabs(&self, actor: &Actor, request: Request) -> Result<Response> {
+    pub(crate) async fn browsers(&self, actor: &Actor, request: Request) -> Result<Response> {
         let parts = self.parts();
         match request {
             Request::SignIns { account } => list(parts, actor, account.as_ref()).await,
@@ -41,11 +42,9 @@ async fn end(
 ) -> Result<Response> {
     let missing = AdminError::NoSignIn { id };
     let Some(row) = parts.db.sign_in(actor.site, id).await? else { return Err(missing) };
-    let fact = Fact::SignInEnded {
-        name: row.account,
-        reason: "ended by an administrator".to_owned(),
-        by: Some(actor.name.clone()),
-    };
+    let (name, reason) = (row.account, "ended by an administrator".to_owned());
+    let ended = SignInEndedFact { name, reason, by: Some(actor.name.clone()) };
+    let fact = Fact::SignInEnded { ended };
     let scope = Scope { account: actor.account(), session: Some(id), ..Scope::site(actor.site) };
     parts.recorder.record_durable(&scope, fact).await?;
     parts.db.end_sign_in(actor.site, id).await?;

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::*;
 
 mod approvals;
-mod key_users;
 mod lists;
+mod noun_users;
 mod passkeys;
 mod password_rules;
 mod recovery_codes;
@@ -20,6 +20,7 @@ mod renewal;
 mod replay;
 mod roles;
 mod rotation;
+mod rule_pauses;
 mod sealed;
 mod serving;
 mod set_up;

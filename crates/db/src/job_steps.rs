@@ -23,9 +23,10 @@ pub struct RuleDocument {
 }
 
 impl RuleDocument {
-    /// The document of a rule as it is, known by what `version` says of the text.
+    /// The document of a rule as it is, known by what `version` says of the text. Whether it is
+    /// paused is no part of it.
     pub fn of(rule: &Stored<Rule>, version: fn(&str) -> RuleVersion) -> Result<RuleDocument> {
-        let document = to_json(&rule.noun)?;
+        let document = to_json(&Rule { paused: false, ..rule.noun.clone() })?;
         let (site, version) = (rule.site, version(&document));
         Ok(RuleDocument { site, version, rule: rule.noun.name.clone(), document })
     }

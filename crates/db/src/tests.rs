@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use entrepot_nouns::event::FileFact;
 use entrepot_nouns::{
-    Digests, Env, Event, Fact, Job, JobHolder, JobLane, JobState, JobStep, Name, NodeId, Noun,
-    Pool, Protocol, SiteId, StepAddress, StepState, Timestamp, TransferId,
+    Digests, Env, Event, Fact, Job, JobHolder, JobLane, JobStep, Name, NodeId, Noun, Pool,
+    Protocol, SiteId, StepAddress, StepState, Timestamp, TransferId,
 };
 use entrepot_testkit::postgres::Postgres;
 use serde_json::{Value as Json, json};
@@ -126,29 +126,7 @@ fn uploaded(env: &Env, path: &str) -> Event {
 
 fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
     let event = uploaded(env, "/in/a.xml");
-    Job {
-        id: env.new_id(),
-        site: SiteId::MAIN,
-        rule: name(rule),
-        event_id: event.id,
-        event,
-        state: JobState::Ready,
-        rule_version: None,
-        at: None,
-        lane: JobLane::default(),
-        order: None,
-        attempts: 0,
-        epoch: 0,
-        handed_over: 0,
-        node: None,
-        holder: None,
-        repeated: false,
-        leased_until: None,
-        due_at,
-        created_at: env.now(),
-        changed_at: env.now(),
-        error: None,
-    }
+    Job { due_at, ..Job::new(env.new_id(), name(rule), event, env.now()) }
 }
 
 /// The step at a place of `do` is behind the job.

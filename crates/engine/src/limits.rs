@@ -298,3 +298,12 @@ pub const TOKEN_TIME_MOST: Duration = Duration::from_secs(86_400);
 pub const TOKEN_MARGIN: Duration = Duration::from_secs(30);
 /// How long an answer with a token may take.
 pub const TOKEN_WAIT: Duration = Duration::from_secs(30);
+
+/// How many jobs a minute a node makes of a rule for the same path, unless the rule says otherwise:
+/// the next one pauses the rule.
+pub(crate) const LOOP_JOBS: u32 = 100;
+/// The time in which those are counted.
+pub(crate) const LOOP_TIME: Duration = Duration::from_secs(60);
+/// Paths, each with a rule, whose jobs a node counts in that time: 12 bytes each. Those that come
+/// first count.
+pub(crate) const LOOP_PATHS: usize = 100_000;

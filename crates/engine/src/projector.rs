@@ -19,6 +19,7 @@ use crate::ids;
 use crate::limits::{
     BATCH_BYTES, BATCH_ENOUGH, BATCH_LINGER, BATCH_RECORDS, CURSOR_POLL, POISON_ATTEMPTS, SETTLE,
 };
+use crate::loops::{Looping, PathRuns};
 use crate::meters::Meters;
 use crate::rules::{self, Rules};
 use crate::shared::Shared;
@@ -28,7 +29,8 @@ pub(crate) async fn run(shared: Arc<Shared>, cancel: CancellationToken) {
     if !shared.membership.is_counted(&cancel).await {
         return;
     }
-    let mut projector = Projector { shared, rules: Arc::new(Rules::none()), cancel, position: 0 };
+    let (rules, runs) = (Arc::new(Rules::none()), PathRuns::default());
+    let mut projector = Projector { shared, rules, runs, cancel, position: 0 };
     if projector.start_position().await.is_none() {
         return;
     }
@@ -102,6 +104,8 @@ struct Batch {
     jobs: Vec<Job>,
     /// Files that rules expect.
     arrivals: Vec<Arrival>,
+    /// Rules that ran too often.
+    looping: Vec<Looping>,
     /// The database had it before it fell back.
     repeated: bool,
 }
@@ -110,13 +114,15 @@ impl Batch {
     /// Of records that are no events.
     fn empty(after: u64, up_to: u64) -> Batch {
         let (events, jobs, arrivals) = (Vec::new(), Vec::new(), Vec::new());
-        Batch { after, up_to, events, jobs, arrivals, repeated: false }
+        let looping = Vec::new();
+        Batch { after, up_to, events, jobs, arrivals, looping, repeated: false }
     }
 }
 
 struct Projector {
     shared: Arc<Shared>,
     rules: Arc<Rules>,
+    runs: PathRuns,
     cancel: CancellationToken,
     /// The last record that is in the database.
     position: u64,
@@ -247,6 +253,7 @@ impl Projector {
             }
             self.position = batch.up_to;
             self.committed(&batch);
+            self.pause_rules(&batch.looping).await;
         }
         self.shared.meters.set_oldest(None);
         Some(Projected::Kept)
@@ -256,7 +263,7 @@ impl Projector {
     /// batch is committed: it is projected like everything else.
     async fn prepare(&mut self, records: Vec<Record>) -> Option<Batch> {
         self.refresh().await?;
-        let env = self.shared.recorder.env();
+        let env = self.shared.recorder.env().clone();
         let mut batch = Batch::empty(self.position, self.position);
         let mut refusals = Vec::new();
         for record in records {
@@ -274,6 +281,9 @@ impl Projector {
             };
             let matched = self.rules.matching(&event, env.now(), &self.shared.meters);
             let repeated = batch.repeated;
+            if !repeated {
+                self.count_runs(&event, &matched.jobs, &mut batch.looping);
+            }
             batch.jobs.extend(matched.jobs.into_iter().map(|job| Job { repeated, ..job }));
             refusals.extend(matched.refusals);
             batch.arrivals.extend(self.rules.arrivals(&event, env.now()));
@@ -281,6 +291,35 @@ impl Projector {
         }
         self.journal_refusals(&refusals).await;
         Some(batch)
+    }
+
+    /// Counts jobs by the path that they are for; `looping` gets the rules of those that are too
+    /// many.
+    fn count_runs(&mut self, event: &Event, jobs: &[Job], looping: &mut Vec<Looping>) {
+        let Some(path) = rules::arrived(event) else { return };
+        let now = self.shared.recorder.env().elapsed();
+        for job in jobs {
+            let Some(limit) = self.rules.loop_limit(job) else { continue };
+            let is_told = |it: &Looping| it.site == job.site && it.rule == job.rule;
+            if self.runs.count(job, path, now) > limit && !looping.iter().any(is_told) {
+                looping.push(Looping::new(job, path, limit, event));
+            }
+        }
+    }
+
+    /// Pauses rules that ran too often. A database that is away now hears of it with their next
+    /// job.
+    async fn pause_rules(&mut self, looping: &[Looping]) {
+        for rule in looping {
+            match rule.pause(&self.shared).await {
+                // Whoever resumes it has looked, and it may run as often again.
+                Ok(_) => self.runs.begin_anew(),
+                Err(error) => {
+                    let rule = rule.rule.as_str();
+                    tracing::warn!(code = "EP0801", rule, %error, "a rule is not paused yet");
+                }
+            }
+        }
     }
 
     /// Reads the rules as they are now; waits for the database. `None`: the engine stopped
@@ -331,6 +370,7 @@ impl Projector {
                 events: vec![(*sequence, event.clone())],
                 jobs: jobs.cloned().collect(),
                 arrivals: arrivals.cloned().collect(),
+                looping: Vec::new(),
                 repeated,
             };
             if let Projected::Behind(found) = self.commit_single(&single, event).await? {

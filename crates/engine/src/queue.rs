@@ -1,10 +1,10 @@
 //! Which jobs a node claims next: from lane to lane, as long as there are places.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use entrepot_db::{Db, DbError, LaneKey, LaneWant};
-use entrepot_nouns::{Endpoint, Job, Pool, SiteId, Timestamp};
+use entrepot_nouns::{Endpoint, Job, Name, Pool, Rule, SiteId, Timestamp};
 
 use crate::limits::{CLAIM_JOBS, CLAIM_LANES};
 use crate::places::{JobPlace, Places, Waiting};
@@ -14,8 +14,10 @@ use crate::places::{JobPlace, Places, Waiting};
 pub(crate) struct QueueLook {
     /// The lane of each pool whose turn it was last.
     turns: HashMap<Pool, Turn>,
-    /// The configuration whose limits of endpoints are known.
+    /// The configuration whose limits of endpoints, and whose paused rules, are known.
     revision: Option<i64>,
+    /// Rules whose jobs wait until somebody resumes them.
+    paused: HashSet<(SiteId, Name)>,
 }
 
 /// The turn of a lane.
@@ -72,7 +74,7 @@ impl QueueLook {
         places: &Arc<Places>,
         now: Timestamp,
     ) -> Result<TakenPlaces, DbError> {
-        self.learn_limits(db, places).await?;
+        self.learn(db, places).await?;
         let mut taken = TakenPlaces::default();
         let all = db.all_due_lanes(now, CLAIM_LANES).await?;
         for pool in Pool::ALL {
@@ -86,13 +88,13 @@ impl QueueLook {
                 CLAIM_LANES => db.due_lanes(pool, after, now, CLAIM_LANES).await?,
                 _ => behind(&all, pool, after),
             };
-            let before = taken.len();
+            let (before, found, last) = (taken.len(), lanes.len(), lanes.last().cloned());
+            let lanes: Vec<_> = lanes.into_iter().filter(|lane| !self.is_paused(lane)).collect();
             self.take_of(pool, &lanes, places, &mut taken);
-            if let (CLAIM_LANES, true, Some(last)) =
-                (lanes.len(), taken.len() == before, lanes.last())
-            {
-                // Partners that may have no more places fill this look: the next one goes on.
-                self.turns.insert(pool, Turn { lane: last.clone(), left: 0 });
+            if let (CLAIM_LANES, true, Some(last)) = (found, taken.len() == before, last) {
+                // Partners that may have no more places, or paused rules, fill this look: the next
+                // one goes on.
+                self.turns.insert(pool, Turn { lane: last, left: 0 });
             }
             // Whoever waits in a lane of the pool comes before jobs that would change to it.
             let waiting = if lanes.is_empty() { Waiting::Nobody } else { Waiting::Jobs };
@@ -136,15 +138,29 @@ impl QueueLook {
         }
     }
 
-    /// Reads the limits of endpoints anew if the configuration changed since.
-    async fn learn_limits(&mut self, db: &Db, places: &Places) -> Result<(), DbError> {
+    /// Whether the rule of the jobs in a lane is paused.
+    fn is_paused(&self, lane: &LaneKey) -> bool {
+        if self.paused.is_empty() {
+            return false;
+        }
+        let name = lane.rule().and_then(|name| name.parse().ok());
+        lane.site().zip(name).is_some_and(|of| self.paused.contains(&of))
+    }
+
+    /// Reads the limits of endpoints, and which rules are paused, anew if the configuration changed
+    /// since.
+    async fn learn(&mut self, db: &Db, places: &Places) -> Result<(), DbError> {
         let revision = db.config_revision().await?;
         if self.revision == Some(revision) {
             return Ok(());
         }
         let mut endpoints = Vec::new();
+        self.paused.clear();
         for site in db.sites().await? {
             let site = SiteId(site.id);
+            let rules = db.list::<Rule>(site).await?.into_iter().map(|rule| rule.noun);
+            let paused = rules.filter(|rule| rule.paused);
+            self.paused.extend(paused.map(|rule| (site, rule.name)));
             let found = db.list::<Endpoint>(site).await?;
             endpoints.extend(found.into_iter().map(|endpoint| (site, endpoint.noun)));
         }

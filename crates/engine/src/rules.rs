@@ -13,8 +13,8 @@ use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{Step, StepSpec, When};
 use entrepot_nouns::{
-    CommandPattern, Endpoint, Event, Fact, Job, JobState, Key, Name, Noun as _, ReplayId, Rule,
-    RuleVersion, SiteId, Timestamp,
+    CommandPattern, Endpoint, Event, Fact, Job, Key, Name, Noun as _, ReplayId, Rule, RuleVersion,
+    SiteId, Timestamp,
 };
 use entrepot_vfs::{Hook, Moment};
 use uuid::Uuid;
@@ -23,8 +23,9 @@ use crate::calendars::{Calendars, RuleSite};
 use crate::condition::{Condition, ConditionError, Subject};
 use crate::expecting::{CameFile, CameTo, Expectations};
 use crate::ids;
-use crate::limits::{HOOK_TIME, WAITED_SCAN_TIME};
+use crate::limits::{HOOK_TIME, LOOP_JOBS, WAITED_SCAN_TIME};
 use crate::meters::Meters;
+use crate::needs::{EventTexts, Needs};
 use crate::pattern;
 use crate::versions::RunRule;
 
@@ -32,6 +33,8 @@ use crate::versions::RunRule;
 pub(crate) struct Compiled {
     pub(crate) rule: Stored<Rule>,
     pub(crate) condition: Option<Result<Condition, ConditionError>>,
+    /// What events must be like for the condition to hold.
+    needs: Needs,
 }
 
 /// A rule that clients wait for.
@@ -91,6 +94,8 @@ pub(crate) struct Rules {
     documents: Documents,
     /// The document of each, by the rule's id.
     versions: HashMap<Uuid, RuleVersion>,
+    /// How many jobs of each a node makes in a minute for the same path.
+    loop_limits: HashMap<(SiteId, Name), u32>,
     /// Those that clients wait for, in the order of their names.
     waited: Vec<WaitedRule>,
     /// The endpoints that those name, by site.
@@ -133,6 +138,7 @@ impl Rules {
             servers: HashMap::new(),
             documents: Documents::new(),
             versions: HashMap::new(),
+            loop_limits: HashMap::new(),
             hooks: Vec::new(),
             programs: Vec::new(),
         }
@@ -170,6 +176,7 @@ impl Rules {
     ) -> Rules {
         let hooks = rules.iter().filter_map(hook).collect();
         let programs = rules.iter().flat_map(programs).collect();
+        let loop_limits = rules.iter().filter_map(loop_limit).collect();
         let expectations = Expectations::of(&rules, &sites);
         let Compilation { starts, waited, documents, versions } = compile(rules, &sites);
         Rules {
@@ -181,9 +188,16 @@ impl Rules {
             servers: HashMap::new(),
             documents,
             versions,
+            loop_limits,
             hooks,
             programs,
         }
+    }
+
+    /// How many jobs of the rule of `job` a node makes in a minute for the same path; `None`: they
+    /// are not counted, for there is no limit, or it is paused.
+    pub(crate) fn loop_limit(&self, job: &Job) -> Option<u32> {
+        self.loop_limits.get(&(job.site, job.rule.clone())).copied()
     }
 
     /// The rules that a client waits for at this command, and whether each one's condition holds.
@@ -235,12 +249,12 @@ impl Rules {
     /// Jobs for `event`, and events about rules that could not be asked.
     pub(crate) fn matching(&self, event: &Event, now: Timestamp, meters: &Meters) -> Matched {
         let mut matched = Matched::default();
-        let mut subject = None;
+        let (mut subject, texts) = (None, EventTexts::of(event));
         for kind in kinds(&event.fact) {
             let Some(rules) = self.starts.get(&(event.site, kind.to_owned())) else { continue };
             for compiled in rules {
                 let rule = &compiled.rule;
-                if fit(rule, event).is_err() {
+                if !compiled.needs.may_hold(&texts) || fit(rule, event).is_err() {
                     continue;
                 }
                 match compiled.judged(event, || self.subject(event), &mut subject) {
@@ -342,11 +356,26 @@ fn came(event: &Event) -> Option<(CameTo<'_>, &str)> {
     }
 }
 
+/// The path of the file that came or was found, if the event tells of one: what a rule does to it
+/// may start the rule again.
+pub(crate) fn arrived(event: &Event) -> Option<&str> {
+    match &event.fact {
+        Fact::WatchFound { path, .. } => Some(path),
+        _ => came(event).map(|(_, path)| path),
+    }
+}
+
 impl Compiled {
     /// Compiles the condition of `rule`. Blocks for milliseconds.
     pub(crate) fn of(rule: Stored<Rule>) -> Compiled {
         let condition = rule.noun.condition.as_deref().map(Condition::compile);
-        Compiled { rule, condition }
+        let needs = condition.as_ref().and_then(|it| it.as_ref().ok()).map(Needs::of);
+        Compiled { rule, condition, needs: needs.unwrap_or_default() }
+    }
+
+    /// A rule whose condition is not asked for.
+    pub(crate) fn unread(rule: Stored<Rule>) -> Compiled {
+        Compiled { rule, condition: None, needs: Needs::default() }
     }
 
     /// What it makes of an event that it is for, with a subject that is made once for all rules.
@@ -442,6 +471,13 @@ fn names_servers(rule: &Rule) -> bool {
     rule.enabled && rule.is_waited_for() && talks()
 }
 
+/// Of a rule whose jobs are counted by path.
+fn loop_limit(rule: &Stored<Rule>) -> Option<((SiteId, Name), u32)> {
+    let limit = rule.noun.loop_limit.unwrap_or(LOOP_JOBS);
+    let counts = limit > 0 && rule.noun.enabled && !rule.noun.paused;
+    counts.then(|| ((rule.site, rule.noun.name.clone()), limit))
+}
+
 fn programs(rule: &Stored<Rule>) -> impl Iterator<Item = (SiteId, Name, String)> {
     let programs = rule.noun.programs().into_iter().filter(|_| rule.noun.enabled);
     programs.map(|program| (rule.site, rule.noun.name.clone(), program.to_owned()))
@@ -527,29 +563,10 @@ fn is_temporary(fact: &Fact) -> bool {
 
 /// The job that `event` makes of `rule`.
 pub(crate) fn job(event: &Event, rule: &Stored<Rule>, now: Timestamp) -> Job {
-    Job {
-        id: ids::job(event.id, rule.id),
-        site: event.site,
-        rule: rule.noun.name.clone(),
-        event_id: event.id,
-        event: event.clone(),
-        state: JobState::Ready,
-        rule_version: None,
-        at: None,
-        lane: rule.noun.first_lane(event.fact.endpoint()),
-        order: order(event, rule),
-        attempts: 0,
-        epoch: 0,
-        handed_over: 0,
-        node: None,
-        holder: None,
-        repeated: false,
-        leased_until: None,
-        due_at: now,
-        created_at: now,
-        changed_at: now,
-        error: None,
-    }
+    let id = ids::job(event.id, rule.id);
+    let lane = rule.noun.first_lane(event.fact.endpoint());
+    let order = order(event, rule);
+    Job { lane, order, ..Job::new(id, rule.noun.name.clone(), event.clone(), now) }
 }
 
 /// In which order the job runs. Events that have nothing for a placeholder follow each other too.

@@ -11,9 +11,7 @@ use entrepot_nouns::noun::Stored;
 use entrepot_nouns::rule::{
     ExecSpec, ExecStdin, HttpSpec, OnError, RefuseSpec, ScanSpec, SetSpec, Step, StepSpec,
 };
-use entrepot_nouns::{
-    Endpoint, Event, Fact, Job, JobId, JobLane, JobState, Name, Rule, StepState, VPath,
-};
+use entrepot_nouns::{Endpoint, Event, Fact, Job, JobId, JobState, Name, Rule, StepState, VPath};
 use entrepot_spawn::How;
 use entrepot_vfs::{CommandRefusal, Moment, RefusalClass};
 use serde_json::{Value as Json, json};
@@ -357,28 +355,7 @@ fn class_of(ftp_code: u16) -> RefusalClass {
 
 /// A job that is in no table: the files of accounts are opened for jobs.
 fn passing_job(shared: &Shared, rule: &Rule, event: &Event) -> Job {
-    let now = shared.recorder.env().now();
-    Job {
-        id: JobId(shared.recorder.env().new_id::<Uuid>()),
-        site: event.site,
-        rule: rule.name.clone(),
-        event_id: event.id,
-        event: event.clone(),
-        state: JobState::Running,
-        rule_version: None,
-        at: None,
-        lane: JobLane::default(),
-        order: None,
-        attempts: 1,
-        epoch: 1,
-        handed_over: 0,
-        node: None,
-        holder: None,
-        repeated: false,
-        leased_until: None,
-        due_at: now,
-        created_at: now,
-        changed_at: now,
-        error: None,
-    }
+    let env = shared.recorder.env();
+    let job = Job::new(JobId(env.new_id::<Uuid>()), rule.name.clone(), event.clone(), env.now());
+    Job { state: JobState::Running, attempts: 1, epoch: 1, ..job }
 }

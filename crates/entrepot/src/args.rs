@@ -423,6 +423,18 @@ pub(crate) enum RuleCommand {
     /// Say which jobs a rule would make again of events that have happened, and with the id that is
     /// shown then, make them: each once, however often it is said.
     Replay(ReplayArgs),
+    /// Have the jobs of a rule wait until it is resumed. What runs goes on, and events go on to make
+    /// jobs.
+    Pause {
+        /// Its name, as `list` shows it.
+        name: Name,
+    },
+    /// Let the jobs of a paused rule go on; also of one that the server paused because it ran too
+    /// often on one path.
+    Resume {
+        /// Its name, as `list` shows it.
+        name: Name,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,8 +3,8 @@
 use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
 use entrepot_nouns::event::{
-    As2ReceiptSending, As2ReceivedReceipt, As2Rejection, FileFact, PoolsFact, ProgramFact,
-    RemovedFact, ReplayedFact, RetryingFact, SessionLimitFact,
+    As2ReceiptSending, As2ReceivedReceipt, As2Rejection, ConfigExportFact, FileFact, PoolsFact,
+    ProgramFact, RemovedFact, ReplayedFact, RetriedFact, RetryingFact, SessionLimitFact,
 };
 use entrepot_nouns::{
     CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
@@ -209,9 +209,14 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("rule {}, behind '{}': {}", stopped.rule, stopped.order, stopped.error)
         }
         Fact::JobDone { rule } => format!("rule {rule}"),
-        Fact::JobRetried { rule, by, .. } | Fact::JobCancelled { rule, by } => {
-            format!("rule {rule}, by {by}")
+        Fact::JobRetried { retried: RetriedFact { rule, by, .. } }
+        | Fact::JobCancelled { rule, by } => format!("rule {rule}, by {by}"),
+        Fact::RulePaused { paused } => {
+            let why = paused.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+            let path = paused.path.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+            format!("rule {} by {}{why}{path}", paused.rule, paused.by)
         }
+        Fact::RuleResumed { resumed } => format!("rule {} by {}", resumed.rule, resumed.by),
         Fact::ConfigChanged { noun, name, action, by, fields } => {
             format!("{noun} {name} {action} by {by}: {}", fields.join(", "))
         }
@@ -299,7 +304,7 @@ fn order(fact: &Fact) -> Option<String> {
         Fact::AccountUnlocked { name, failures, by } => {
             format!("{name} by {by}, {failures} wrong passwords")
         }
-        Fact::ConfigExported { kinds, secrets, by } => {
+        Fact::ConfigExported { exported: ConfigExportFact { kinds, secrets, by } } => {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
             let secrets = if *secrets { ", with hashes and sealed secrets" } else { "" };
             format!("{} by {by}{secrets}", kinds.join(", "))
@@ -403,6 +408,9 @@ pub(crate) async fn jobs(
             println!("started by {}: {what}", job.event.fact.kind());
             for asked in &shown.approvals {
                 println!("waits {}: {}", asked.waits(), table::printable(&asked.text));
+            }
+            if shown.rule_paused {
+                println!("waits until 'entrepot rule resume {}'", job.rule);
             }
             if let Some(ahead) = &shown.behind {
                 println!("waits in its order behind {ahead}");

@@ -9,7 +9,7 @@ use entrepot_nouns::explanation::{
     TracedExpression,
 };
 use entrepot_nouns::{Job, JobId, JobState, Kind};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::admin_client::AdminClient;
 use crate::args::{ExplainArgs, RuleCommand, RuleDryRunArgs, RunArgs};
@@ -37,6 +37,20 @@ pub(crate) async fn run(
         RuleCommand::Lint(args) => rule_reports::lint(client, output, args).await,
         RuleCommand::Diff(args) => rule_reports::diff(client, output, args).await,
         RuleCommand::Replay(args) => rule_reports::replay(client, output, args).await,
+        RuleCommand::Pause { name } => {
+            done(client, output, json!({"request": "pause-rule", "name": name})).await
+        }
+        RuleCommand::Resume { name } => {
+            done(client, output, json!({"request": "resume-rule", "name": name})).await
+        }
+    }
+}
+
+/// Asks for what has no answer but that it is done.
+async fn done(client: &AdminClient, output: Output, request: Value) -> Result<(), Failure> {
+    match client.ask(request).await? {
+        Response::Done => output.done(),
+        _ => Err(unexpected()),
     }
 }
 

@@ -34,23 +34,22 @@ use crate::ids::EventId;
 use crate::listener::Protocol;
 use crate::name::Name;
 use crate::noun::Kind;
-use crate::rule_version::RuleVersion;
 use crate::time::Timestamp;
 use crate::watch::WatchChange;
 
 pub use approval::ApprovalFact;
 pub use as2::*;
-pub use backup::BackupFact;
+pub use backup::{BackupFact, ConfigExportFact};
 pub use clock::EventClock;
 pub use endpoint::{DisabledFact, ProcedureFact};
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
-pub use job::{ReplayedFact, RetryingFact, StoppedFact};
+pub use job::*;
 pub use node::*;
 pub use pruned::PrunedFact;
 pub use quota::QuotaFact;
 pub use recorded::{Event, FORMAT_LEVEL};
-pub use session::SessionLimitFact;
+pub use session::{SessionLimitFact, SignInEndedFact};
 pub use unknown::UnknownFact;
 pub use watch::WatchedFolder;
 
@@ -264,13 +263,9 @@ facts! {
     }
     /// A browser is signed in no more.
     "sign-in.ended" SignInEnded {
-        /// The account that was signed in.
-        name: Name,
-        /// Why, one sentence.
-        reason: String,
-        /// Who ended it, if an administrator did: an admin account, or `cli:<user>`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<String>,
+        /// Whose, and why.
+        #[serde(flatten)]
+        ended: SignInEndedFact,
     }
     /// Recovery codes were made for an account, in place of those that it had.
     "recovery-codes.made" RecoveryCodesMade {
@@ -734,13 +729,9 @@ facts! {
     }
     /// A job was made due again by hand.
     "job.retried" JobRetried {
-        /// The name of the rule, which may have been deleted since.
-        rule: Name,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
-        /// The document of the rule that it runs from now on, where that was changed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        rule_version: Option<RuleVersion>,
+        /// Of which rule, and by whom.
+        #[serde(flatten)]
+        retried: RetriedFact,
     }
     /// A job was ended by hand.
     "job.cancelled" JobCancelled {
@@ -767,14 +758,23 @@ facts! {
         #[serde(flatten)]
         replayed: ReplayedFact,
     }
+    /// A rule was paused: its jobs wait until it is resumed.
+    "rule.paused" RulePaused {
+        /// Which rule, by whom, and why.
+        #[serde(flatten)]
+        paused: PausedFact,
+    }
+    /// A paused rule was resumed: its jobs go on.
+    "rule.resumed" RuleResumed {
+        /// Which rule, and by whom.
+        #[serde(flatten)]
+        resumed: ResumedFact,
+    }
     /// The configuration was read as documents, with what protects its secrets.
     "config.exported" ConfigExported {
-        /// Which kinds of nouns.
-        kinds: Vec<Kind>,
-        /// Hashes of passwords and sealed secrets were among it.
-        secrets: bool,
-        /// Who: an admin account, or `cli:<user>`.
-        by: String,
+        /// What of it, and by whom.
+        #[serde(flatten)]
+        exported: ConfigExportFact,
     }
     /// How much a node logs was changed by hand.
     "log.changed" LogChanged {

@@ -168,6 +168,33 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job of `rule` that `event` starts at `now`, and of which nothing is done yet.
+    pub fn new(id: JobId, rule: Name, event: Event, now: Timestamp) -> Job {
+        Job {
+            id,
+            site: event.site,
+            rule,
+            event_id: event.id,
+            event,
+            state: JobState::Ready,
+            rule_version: None,
+            at: None,
+            lane: JobLane::default(),
+            order: None,
+            attempts: 0,
+            epoch: 0,
+            handed_over: 0,
+            node: None,
+            holder: None,
+            repeated: false,
+            leased_until: None,
+            due_at: now,
+            created_at: now,
+            changed_at: now,
+            error: None,
+        }
+    }
+
     /// The job of which a step started it, and that may rest until it has ended.
     pub fn caller(&self) -> Option<JobId> {
         self.event.job.filter(|_| matches!(self.event.fact, Fact::RuleCalled { .. }))

@@ -30,10 +30,13 @@ pub struct Rule {
     /// A disabled rule starts no new job; running ones go on.
     #[serde(default = "bool::on", skip_serializing_if = "OnByDefault::is_on")]
     pub enabled: bool,
+    /// Its jobs are made, and wait until it is resumed; what runs goes on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused: bool,
     /// What it starts on.
     pub when: Triggers,
-    /// A CEL expression over `event`, `file` (`path`, `name`, `size`, `digest`) and `command`;
-    /// unset: always.
+    /// A CEL expression over `event`, `file` (`path`, `dir`, `name`, `stem`, `extension`, `size`,
+    /// `digest`) and `command`; unset: always.
     #[serde(rename = "if", default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// The service account it reads and writes as; unset: the account that caused the event.
@@ -51,6 +54,10 @@ pub struct Rule {
     /// Its jobs with the same value run one after the other; unset: as there are places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// How many jobs a minute a node makes of it for files that come to the same path: the next one
+    /// pauses the rule, for so do rules look that start each other. Unset: 100; 0: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_limit: Option<u32>,
     /// How often its jobs get a place while those of other rules wait for one too.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: Priority,
@@ -121,6 +128,10 @@ impl Noun for Rule {
         if self.order.is_some() && self.is_waited_for() {
             let text = "a client waits for this rule: its steps run at once, and in no order";
             return Err(FieldError::new("order", text));
+        }
+        if self.paused && self.is_waited_for() {
+            let text = "a client waits for this rule, so it makes no jobs: disable it instead";
+            return Err(FieldError::new("paused", text));
         }
         if self.retry.attempts == 0 {
             return Err(FieldError::new("retry.attempts", "at least 1"));

@@ -5,7 +5,7 @@ use entrepot_journal::Scope;
 use entrepot_nouns::explanation::{EventExplanation, RuleExplanation, RuleOutcome};
 use entrepot_nouns::limits::CAUSE_DEPTH;
 use entrepot_nouns::rule_report::RuleReplay;
-use entrepot_nouns::{Job, JobId, JobState, ReplayId, Rule, Stored, Timestamp};
+use entrepot_nouns::{Job, JobId, ReplayId, Rule, Stored, Timestamp};
 use uuid::Uuid;
 
 use super::*;
@@ -38,29 +38,9 @@ fn starts(rules: Vec<Stored<Rule>>, events: Vec<Event>) -> Vec<EventExplanation>
 }
 
 fn job(event: &Event, rule: &Stored<Rule>, replay: ReplayId, now: Timestamp) -> Job {
-    Job {
-        id: JobId(Uuid::from_u128(event.id.0.as_u128() ^ replay.0.as_u128())),
-        site: event.site,
-        rule: rule.noun.name.clone(),
-        event_id: event.id,
-        event: event.clone(),
-        state: JobState::Ready,
-        rule_version: None,
-        at: None,
-        lane: rule.noun.first_lane(None),
-        order: None,
-        attempts: 0,
-        epoch: 0,
-        handed_over: 0,
-        node: None,
-        holder: None,
-        repeated: false,
-        leased_until: None,
-        due_at: now,
-        created_at: now,
-        changed_at: now,
-        error: None,
-    }
+    let id = JobId(Uuid::from_u128(event.id.0.as_u128() ^ replay.0.as_u128()));
+    let lane = rule.noun.first_lane(None);
+    Job { lane, ..Job::new(id, rule.noun.name.clone(), event.clone(), now) }
 }
 
 async fn part(bench: &Bench, order: Value) -> Result<RuleReplay> {

@@ -38,6 +38,8 @@ const LEAST: &[(&str, Role)] = &[
     ("run-rule", Role::Operator),
     ("seen-files", Role::Auditor),
     ("forget", Role::Operator),
+    ("pause-rule", Role::Operator),
+    ("resume-rule", Role::Operator),
     ("dry-run-rule", Role::Auditor),
     ("diff-rules", Role::Auditor),
     ("trace", Role::Auditor),
@@ -122,7 +124,8 @@ fn sample(word: &str) -> Request {
         "set-log-levels" => json!({"levels": {}}),
         "set-node-pools" => json!({"name": "n", "places": {"target": 9}}),
         "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token" | "link"
-        | "remove-passkey" | "revoke-link" | "delete-link" | "run-rule" => {
+        | "remove-passkey" | "revoke-link" | "delete-link" | "run-rule" | "pause-rule"
+        | "resume-rule" => {
             json!({"name": "nobody"})
         }
         "create-link" => json!({"link": {

@@ -64,7 +64,7 @@ async fn an_administrator_sees_and_ends_those_of_its_site() {
     let ended: Vec<_> = recorded(&bench)
         .into_iter()
         .filter_map(|event| match event.fact {
-            Fact::SignInEnded { name, by, .. } => Some((event.session, name.to_string(), by)),
+            Fact::SignInEnded { ended } => Some((event.session, ended.name.to_string(), ended.by)),
             _ => None,
         })
         .collect();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use entrepot_crypto::{BearerKind, TokenHash, bearer_token};
 use entrepot_db::SignInRow;
 use entrepot_journal::{Recorder, Scope};
+use entrepot_nouns::event::SignInEndedFact;
 use entrepot_nouns::{Fact, Name, Secret, SessionId, SiteId};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -287,8 +288,9 @@ impl Gate {
 }
 
 fn record_end(recorder: &Recorder, row: &SignInRow, reason: &str) -> Result<()> {
-    let fact = Fact::SignInEnded { name: row.account.clone(), reason: reason.to_owned(), by: None };
-    recorder.record(&scope(row), fact)?;
+    let (name, reason) = (row.account.clone(), reason.to_owned());
+    let ended = SignInEndedFact { name, reason, by: None };
+    recorder.record(&scope(row), Fact::SignInEnded { ended })?;
     Ok(())
 }
 

@@ -48,7 +48,7 @@ impl World {
         let told = |event: Event| match event.fact {
             Fact::SignInOpened { client, .. } => Some(("opened".to_owned(), client)),
             Fact::SignInProved { proof, .. } => Some(("proved".to_owned(), proof)),
-            Fact::SignInEnded { reason, .. } => Some(("ended".to_owned(), reason)),
+            Fact::SignInEnded { ended } => Some(("ended".to_owned(), ended.reason)),
             _ => None,
         };
         self.recorded().await.into_iter().filter_map(told).collect()

@@ -611,6 +611,7 @@ pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
     Rule {
         name: name(label),
         enabled: true,
+        paused: false,
         when: When::Event("file.uploaded".to_owned()).into(),
         condition: None,
         run_as: None,
@@ -618,6 +619,7 @@ pub(crate) fn rule(label: &str, steps: Vec<StepSpec>) -> Rule {
         otherwise: Vec::new(),
         retry: Retry::default(),
         order: None,
+        loop_limit: None,
         priority: Priority::Normal,
         tests: Vec::new(),
         note: String::new(),

@@ -1,7 +1,9 @@
-//! What events tell of backups.
+//! What events tell of backups, and of configuration that was exported.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::noun::Kind;
 
 /// A backup that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +18,17 @@ pub struct BackupFact {
     pub files: u64,
     /// It holds the master key.
     pub with_master_key: bool,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+}
+
+/// Configuration that was read as documents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigExportFact {
+    /// Which kinds of nouns.
+    pub kinds: Vec<Kind>,
+    /// Hashes of passwords and sealed secrets were among it.
+    pub secrets: bool,
     /// Who: an admin account, or `cli:<user>`.
     pub by: String,
 }

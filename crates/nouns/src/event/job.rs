@@ -1,10 +1,11 @@
-//! What events say of jobs.
+//! What events say of jobs, and of what starts them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ReplayId;
 use crate::name::Name;
+use crate::rule_version::RuleVersion;
 use crate::time::Timestamp;
 
 /// An order whose jobs stand still behind one that failed for good.
@@ -42,4 +43,40 @@ pub struct ReplayedFact {
     pub replay: ReplayId,
     /// How many jobs were made.
     pub jobs: u64,
+}
+
+/// A job that was made due again by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetriedFact {
+    /// The name of the rule, which may have been deleted since.
+    pub rule: Name,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
+    /// The document of the rule that it runs from now on, where that was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_version: Option<RuleVersion>,
+}
+
+/// A rule whose jobs wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PausedFact {
+    /// The rule, by name.
+    pub rule: Name,
+    /// Who: an admin account, `cli:<user>`, or `node:<name>` of one that ran too often.
+    pub by: String,
+    /// Of one that ran too often: the path that it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Of one that ran too often: that, one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A rule whose jobs go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResumedFact {
+    /// The rule, by name.
+    pub rule: Name,
+    /// Who: an admin account, or `cli:<user>`.
+    pub by: String,
 }

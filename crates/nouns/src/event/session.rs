@@ -19,3 +19,15 @@ pub struct SessionLimitFact {
     /// Who: an admin account, or `cli:<user>`.
     pub by: String,
 }
+
+/// A browser that is signed in no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SignInEndedFact {
+    /// The account that was signed in.
+    pub name: Name,
+    /// Why, one sentence.
+    pub reason: String,
+    /// Who ended it, if an administrator did: an admin account, or `cli:<user>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}

@@ -259,6 +259,8 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::AnswerApproval { .. }
         | Request::SeenFiles { .. }
         | Request::Forget { .. }
+        | Request::PauseRule { .. }
+        | Request::ResumeRule { .. }
         | Request::RunRule { .. } => of_jobs(request)?,
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),
@@ -314,6 +316,8 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
         Request::RunRule { name, parameters } => {
             Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
         }
+        Request::PauseRule { name } => Operation::at("pause_rule", name),
+        Request::ResumeRule { name } => Operation::at("resume_rule", name),
         Request::SeenFiles { rule, after, limit } => Operation::at("list_seen_files", rule)
             .with("after", after.as_ref())
             .with("limit", limit.as_ref()),
@@ -664,9 +668,8 @@ mod tests {
             "set-node-pools" => one(json!({"name": "n", "places": {"target": 9}})),
             "set-log-levels" => one(json!({"levels": {"auth": "debug"}})),
             "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token"
-            | "remove-passkey" | "link" | "revoke-link" | "delete-link" => {
-                one(json!({"name": "n"}))
-            }
+            | "remove-passkey" | "link" | "revoke-link" | "delete-link" | "pause-rule"
+            | "resume-rule" => one(json!({"name": "n"})),
             "create-link" => {
                 one(json!({"link": {"owner": "n", "folder": "/", "allows": ["download"]}}))
             }

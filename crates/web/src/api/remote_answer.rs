@@ -156,6 +156,8 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         Request::Delete { .. }
         | Request::RetryJob { .. }
         | Request::Forget { .. }
+        | Request::PauseRule { .. }
+        | Request::ResumeRule { .. }
         | Request::CancelJob { .. }
         | Request::DecideHeld { .. }
         | Request::AnswerApproval { .. }

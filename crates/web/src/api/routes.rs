@@ -476,6 +476,12 @@ fn of_jobs() -> Vec<Route> {
             .about(TAG, "dry_run_rule", "What a rule, stored or not, would do; touches nothing.")
             .body(schema::<entrepot_admin::DryRunOrder>())
             .gives(schema::<entrepot_nouns::dry_run::RuleDryRun>()),
+        Route::new(Method::POST, "/rules/{name}/pause", rules::pause)
+            .about(TAG, "pause_rule", "Has the jobs of a rule wait until it is resumed.")
+            .done(),
+        Route::new(Method::POST, "/rules/{name}/resume", rules::resume)
+            .about(TAG, "resume_rule", "The jobs of a rule that is paused go on.")
+            .done(),
         Route::new(Method::GET, "/rules/{name}/seen-files", rules::seen_files)
             .about(TAG, "list_seen_files", "Files found in the folder that a rule watches.")
             .query(vec![

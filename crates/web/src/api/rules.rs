@@ -69,6 +69,16 @@ pub(crate) async fn replay(call: Call) -> Result<Response, Problem> {
     }
 }
 
+pub(crate) async fn pause(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    change_answer(call.ask(Request::PauseRule { name: call.word()? }).await?)
+}
+
+pub(crate) async fn resume(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    change_answer(call.ask(Request::ResumeRule { name: call.word()? }).await?)
+}
+
 /// Which file is to be found anew.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

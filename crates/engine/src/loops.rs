@@ -1,0 +1,115 @@
+//! Rules that run on one path again and again, as those do that start each other.
+//!
+//! Events that cause each other are counted by their depth. That count begins anew where a file
+//! leaves us and comes back: from a server that hands it on, or through a folder that is watched.
+//! So the jobs of each rule are counted by the path of the file that came, too. A rule that makes
+//! too many is paused: its jobs wait, nothing is lost, and somebody looks.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use entrepot_db::DbError;
+use entrepot_journal::Scope;
+use entrepot_nouns::event::PausedFact;
+use entrepot_nouns::{Event, EventId, Fact, Job, Kind, Name, Rule, SiteId};
+
+use crate::limits::{LOOP_PATHS, LOOP_TIME};
+use crate::rules;
+use crate::shared::Shared;
+
+/// How often rules ran on which paths, in this minute, on this node.
+#[derive(Default)]
+pub(crate) struct PathRuns {
+    since: Duration,
+    hashes: RandomState,
+    /// By the hash of site, rule and path.
+    runs: HashMap<u64, u32>,
+}
+
+impl PathRuns {
+    /// One more job of a rule on `path`; how many those are in this minute.
+    pub(crate) fn count(&mut self, job: &Job, path: &str, now: Duration) -> u32 {
+        if now.saturating_sub(self.since) >= LOOP_TIME {
+            self.since = now;
+            self.runs.clear();
+        }
+        let key = self.hashes.hash_one((job.site.0, job.rule.as_str(), path));
+        if self.runs.len() >= LOOP_PATHS && !self.runs.contains_key(&key) {
+            return 1;
+        }
+        let runs = self.runs.entry(key).or_default();
+        *runs = runs.saturating_add(1);
+        *runs
+    }
+
+    /// What is counted next is of another minute.
+    pub(crate) fn begin_anew(&mut self) {
+        self.runs.clear();
+    }
+}
+
+/// A rule that ran too often.
+pub(crate) struct Looping {
+    pub(crate) site: SiteId,
+    pub(crate) rule: Name,
+    /// The path that it ran on.
+    pub(crate) path: String,
+    /// More often than that.
+    pub(crate) limit: u32,
+    /// Because of the last of the events.
+    scope: Scope,
+}
+
+impl Looping {
+    /// The rule of `job`, which `event` started once too often.
+    pub(crate) fn new(job: &Job, path: &str, limit: u32, event: &Event) -> Looping {
+        let (site, rule, path) = (job.site, job.rule.clone(), path.to_owned());
+        Looping { site, rule, path, limit, scope: rules::caused_by(event) }
+    }
+
+    /// Pauses the rule, and tells; false if somebody else has, or there is no such rule any more.
+    pub(crate) async fn pause(&self, shared: &Shared) -> Result<bool, DbError> {
+        let recorder = &shared.recorder;
+        let mut tx = shared.db.begin().await?;
+        let found = tx.find::<Rule>(self.site, &self.rule).await?;
+        let Some(mut found) = found.filter(|rule| rule.noun.enabled && !rule.noun.paused) else {
+            return Ok(false);
+        };
+        found.noun.paused = true;
+        tx.put(self.site, found.id, &found.noun, recorder.env().now()).await?;
+        let by = format!("node:{}", recorder.node());
+        let changed = Fact::ConfigChanged {
+            noun: Kind::Rule,
+            name: self.rule.clone(),
+            action: "changed".to_owned(),
+            by: by.clone(),
+            fields: vec!["paused".to_owned()],
+        };
+        let path = Some(self.path.clone());
+        let reason = Some(format!("more than {} jobs for this path in a minute", self.limit));
+        let paused = PausedFact { rule: self.rule.clone(), by, path, reason };
+        let paused = Fact::RulePaused { paused };
+        let events = [changed, paused].map(|fact| recorder.event(&self.scope, fact));
+        for event in &events {
+            tx.insert_event(event).await?;
+        }
+        tx.commit().await?;
+        tracing::warn!(
+            rule = self.rule.as_str(),
+            path = self.path,
+            limit = self.limit,
+            "a rule ran so often on one path that it is paused"
+        );
+        let mut sealed: Vec<EventId> = Vec::new();
+        for event in &events {
+            match recorder.seal(event).await {
+                Ok(_) => sealed.push(event.id),
+                // It is sealed when the node starts again.
+                Err(error) => tracing::warn!(%error, "that a rule is paused is not sealed yet"),
+            }
+        }
+        shared.db.mark_sealed(&sealed).await?;
+        Ok(true)
+    }
+}
