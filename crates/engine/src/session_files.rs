@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use entrepot_auth::{As2Partner, AuthError, Gate};
+use entrepot_net::meter::Lane as RateLane;
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::event::HeldFact;
 use entrepot_nouns::noun::Stored;
@@ -150,7 +151,8 @@ impl AccountFiles for SessionFiles {
     async fn open(&self, path: &VPath) -> Result<Box<dyn Source>, StepError> {
         let opened = self.0.vfs().open(path).await;
         let file = opened.map_err(|error| failed(path, &error))?;
-        Ok(Box::new(SessionFile { file, path: path.clone() }))
+        let rates = self.0.throttles().download;
+        Ok(Box::new(SessionFile { file, path: path.clone(), rates }))
     }
 
     async fn look(&self, path: &VPath) -> Result<LookedFor, StepError> {
@@ -222,7 +224,8 @@ impl AccountFiles for SessionFiles {
         let create = Create { intent, expected_size: Some(size), append: false };
         let upload = self.0.vfs().create(path, create).await;
         let upload = upload.map_err(|error| failed(path, &error))?;
-        Ok(Box::new(SessionUpload { upload, path: path.clone() }))
+        let rates = self.0.throttles().upload;
+        Ok(Box::new(SessionUpload { upload, path: path.clone(), rates }))
     }
 
     async fn close(self: Box<Self>) {
@@ -230,9 +233,11 @@ impl AccountFiles for SessionFiles {
     }
 }
 
+/// A file of an account, read as fast as what the policies of the account say of downloads.
 struct SessionFile {
     file: Download,
     path: VPath,
+    rates: RateLane,
 }
 
 #[async_trait]
@@ -246,25 +251,33 @@ impl Source for SessionFile {
     }
 
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut, StepError> {
+        self.rates.pause().await;
+        let before = buf.len();
         let read = self.file.read_at(offset, buf, len).await;
-        read.map_err(|error| failed(&self.path, &error))
+        let read = read.map_err(|error| failed(&self.path, &error))?;
+        self.rates.take(read.len().saturating_sub(before));
+        Ok(read)
     }
 }
 
+/// A new file of an account, written as fast as what its policies say of uploads.
 struct SessionUpload {
     upload: Upload,
     path: VPath,
+    rates: RateLane,
 }
 
 #[async_trait]
 impl Sink for SessionUpload {
     async fn write_at(&mut self, offset: u64, block: Bytes) -> Result<(), StepError> {
+        self.rates.pause().await;
+        self.rates.take(block.len());
         let written = self.upload.write_at(offset, block).await;
         written.map_err(|error| failed(&self.path, &error))
     }
 
     async fn finish(self: Box<Self>) -> Result<(), StepError> {
-        let SessionUpload { upload, path } = *self;
+        let SessionUpload { upload, path, .. } = *self;
         upload.finish().await.map(drop).map_err(|error| failed(&path, &error))
     }
 

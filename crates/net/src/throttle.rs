@@ -177,6 +177,14 @@ impl Lane {
         (debt > BURST && epochs(&way.throttles.load()) == known).then_some(debt)
     }
 
+    /// Completes when bytes may pass again.
+    pub async fn pause(&self) {
+        while let Some(wait) = self.wait() {
+            // In slices, so that a changed rate is felt soon.
+            tokio::time::sleep(wait.min(THROTTLE_SLICE)).await;
+        }
+    }
+
     /// Most bytes to pass at once, so that sharers take turns and a change is felt soon.
     pub fn turn(&self) -> usize {
         self.rate().map_or(usize::MAX, |rate| {

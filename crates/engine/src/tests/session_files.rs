@@ -4,15 +4,20 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use entrepot_nouns::rule::{DeleteSpec, Existing, MoveSpec, ReleaseSpec, Retry, StepSpec, When};
+use entrepot_nouns::rule::{
+    CopySpec, DeleteSpec, Existing, MoveSpec, ReleaseSpec, Retry, StepSpec, When,
+};
 use entrepot_nouns::{
-    Account, AccountType, Event, Job, JobState, Mount, Quota, Right, Rights, Rule, TransferState,
+    Account, AccountType, Event, Job, JobState, Mount, Policy, Quota, Right, Rights, Rule,
+    TransferState,
 };
 use entrepot_storage::AnyStore;
 use entrepot_testbed::mount;
 use entrepot_vfs::{Create, CreateIntent, ServiceOptions, Session};
+use serde_json::json;
 
 use super::world::{SITE, World, content, deliver, files, memory_store, name, rule};
+use crate::limits::BLOCK_BYTES;
 
 /// A node with accounts: `acme` has every right below `/` and another place at `/other`;
 /// `reader` may only read; `gone` is disabled.
@@ -305,6 +310,7 @@ async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
         name: name("late"),
         target: entrepot_nouns::EndpointTarget::Directory(target),
         at_once: None,
+        users: Vec::new(),
         note: String::new(),
     };
     real.world.put(&endpoint).await;
@@ -324,4 +330,39 @@ async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     std::fs::create_dir_all(real.world.bed.folder().join("not/there")).unwrap();
     assert_eq!(real.ended(&event, "r").await.state, JobState::Done);
     assert_eq!(std::fs::read(real.world.bed.folder().join("not/there/yet/a")).unwrap(), b"abc");
+}
+
+/// Blocks of half a second each at the rate of the policy.
+const SLOW_BLOCKS: usize = 64;
+
+#[tokio::test(start_paused = true)]
+async fn what_a_rule_moves_keeps_the_bandwidth_of_its_account_within_a_twentieth() {
+    for (seed, direction) in [(97, "download"), (98, "upload")] {
+        let mut real = RealNode::new(seed).await;
+        let rate = 2 * BLOCK_BYTES;
+        let policy = json!({"name": "slow", format!("{direction}_bytes_per_second"): rate});
+        real.world.put::<Policy>(&serde_json::from_value(policy).unwrap()).await;
+        let mut slow = Account::new(name("slow"), AccountType::Service);
+        slow.policy = Some(name("slow"));
+        real.world.put(&slow).await;
+        real.mount("slow", "/", "home", Rights::all()).await;
+        real.node.directory.refresh().await.unwrap();
+        let (step, copied) = match direction {
+            "download" => (deliver("partner", "{name}", Existing::Refuse), "a"),
+            _ => (StepSpec::Copy(CopySpec { to: "/b".into(), existing: Existing::Refuse }), "b"),
+        };
+        let mut runs = rule("r", vec![step]);
+        (runs.run_as, runs.condition) = (Some(name("slow")), Some("file.name == 'a'".to_owned()));
+        real.world.put(&runs).await;
+        real.start();
+        let bytes = content(SLOW_BLOCKS, 7);
+        let event = real.upload("/a", &bytes).await;
+        let begun = real.world.env.elapsed();
+        assert_eq!(real.ended(&event, "r").await.error, None);
+        let taken = (real.world.env.elapsed() - begun).as_secs_f64();
+        let wanted = bytes.len() as f64 / rate as f64;
+        assert!((taken / wanted - 1.0).abs() < 0.05, "{direction}: {taken} s and not {wanted} s");
+        let store = if direction == "upload" { &real.home } else { &real.out };
+        assert!(files(store).await[copied] == bytes, "{direction}");
+    }
 }
