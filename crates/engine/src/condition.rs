@@ -140,10 +140,10 @@ fn parse(source: &str) -> Result<Program, ConditionError> {
 }
 
 /// What conditions may look at, made once for an event: `event` (its flat JSON, with `replaced`
-/// where a file may have lost its name), `file` (`path`, `name`, `size`, `digest`; null without
-/// one), `command` (null without one), `account` (null without one), `site`, `params` (of a rule
-/// that was started by hand; null without), `hook` (`body` and `headers` of a web hook; null
-/// without).
+/// where a file may have lost its name), `file` (`path`, `dir`, `name` and its parts, `size`,
+/// `digest`; null without one), `command` (null without one), `account` (null without one), `site`,
+/// `params` (of a rule that was started by hand; null without), `hook` (`body` and `headers` of a
+/// web hook; null without).
 #[derive(Clone)]
 pub(crate) struct Subject {
     variables: Vec<(&'static str, Value)>,
@@ -232,7 +232,10 @@ fn file(event: &Event) -> Value {
 fn file_fields(path: &str, name: &str, size: u64, digest: String) -> Value {
     let fields: HashMap<String, Value> = HashMap::from([
         ("path".to_owned(), path.into()),
+        ("dir".to_owned(), pattern::folder(path).into()),
         ("name".to_owned(), name.into()),
+        ("stem".to_owned(), pattern::split_name(name).0.into()),
+        ("extension".to_owned(), pattern::split_name(name).1.into()),
         ("size".to_owned(), Value::Int(i64::try_from(size).unwrap_or(i64::MAX))),
         ("digest".to_owned(), digest.into()),
     ]);

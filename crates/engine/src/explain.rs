@@ -29,7 +29,7 @@ pub fn explain(
         if events.iter().any(|event| trigger_fits(&rule, event)) {
             Compiled::of(rule)
         } else {
-            Compiled { rule, condition: None }
+            Compiled::unread(rule)
         }
     };
     let rules: Vec<Compiled> = rules.into_iter().map(compiled).collect();

@@ -53,6 +53,7 @@ pub(crate) enum PatternError {
 /// Every placeholder, but `{file}` and `{ip}`, which only programs have.
 pub(crate) const WORDS: &[&str] = &[
     "path",
+    "dir",
     "name",
     "stem",
     "extension",
@@ -182,6 +183,7 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
     let digests = || file.map(|file| file.digests).or(command.map(|command| command.digests));
     let found = match word {
         "path" => event_path(event).map(str::to_owned),
+        "dir" => event_path(event).map(|path| folder(path).to_owned()),
         "name" => file_name(event).map(str::to_owned),
         "stem" => file_name(event).map(|name| split_name(name).0.to_owned()),
         "extension" => file_name(event).map(|name| split_name(name).1.to_owned()),
@@ -244,8 +246,18 @@ fn size(event: &Event) -> Option<u64> {
     }
 }
 
+/// The folder of a path, `/` of one right below the root; of a path below a watched folder, which
+/// begins with no `/`, that within it.
+pub(crate) fn folder(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) => "/",
+        Some((folder, _)) => folder,
+        None => "",
+    }
+}
+
 /// Stem and extension: `a.tar.gz` is `a.tar` and `gz`; `.profile` has no extension.
-fn split_name(name: &str) -> (&str, &str) {
+pub(crate) fn split_name(name: &str) -> (&str, &str) {
     match name.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() => (stem, extension),
         _ => (name, ""),

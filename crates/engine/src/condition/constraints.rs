@@ -24,6 +24,15 @@ pub(crate) enum Must {
 }
 
 impl Must {
+    /// Whether a text is so.
+    pub(crate) fn fits(&self, text: &str) -> bool {
+        match self {
+            Must::Equal(whole) => text == whole,
+            Must::StartWith(start) => text.starts_with(start.as_str()),
+            Must::EndWith(end) => text.ends_with(end.as_str()),
+        }
+    }
+
     /// Whether no text can be both.
     pub(crate) fn excludes(&self, other: &Must) -> bool {
         use Must::{EndWith, Equal, StartWith};

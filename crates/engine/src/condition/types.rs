@@ -171,7 +171,8 @@ impl Scope {
 }
 
 fn variables(when: &When) -> BTreeMap<&'static str, Type> {
-    let file = ["path", "name", "digest"].map(|name| (name, Type::text()));
+    let file = ["path", "dir", "name", "stem", "extension", "digest"];
+    let file = file.map(|name| (name, Type::text()));
     let file = file.into_iter().chain([("size", Type::int())]);
     let texts = ["protocol", "verb", "argument", "path", "account", "ip", "listener", "digest"];
     let numbers = ["code", "bytes", "duration"];
