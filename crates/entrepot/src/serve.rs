@@ -286,6 +286,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// What is known of a node without entrances.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let nobody = UnauthenticatedConnections::within(0);
+        metrics(&self.parts, &self.vfs, &self.gate, &self.engine, &nobody)
+    }
+
     pub(crate) async fn start(
         config: &Config,
         log: &LogControl,

@@ -350,6 +350,16 @@ pub(crate) enum RulesWorkload {
     /// a listing, and the bytes are those that the node has taken since before it saw the first
     /// file. Only if it is named.
     Watch,
+    /// No jobs: events of uploads before `--rules` rules of which each looks for another folder, until
+    /// all are in the database. A unit is an event. Only if it is named.
+    Match,
+    /// One upload after the other on an idle node: the times are those from the moment when the
+    /// event is durable, as when the client is answered, until its job, which does nothing, is done.
+    /// Only if it is named.
+    Latency,
+    /// No jobs but those of `--waiting`: the metrics of the node are read two hundred times. Only if
+    /// it is named.
+    Scrape,
 }
 
 #[derive(Debug, Args)]
@@ -366,6 +376,9 @@ pub(crate) struct BenchRulesArgs {
     /// Jobs of the same rule that wait meanwhile for their next attempt, which is far away.
     #[arg(long, default_value_t = 0)]
     pub(crate) waiting: usize,
+    /// Rules of `match`.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) rules: usize,
     /// Places of each pool of the node.
     #[arg(long, default_value_t = 25)]
     pub(crate) places: usize,

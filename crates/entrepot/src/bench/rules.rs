@@ -36,6 +36,8 @@ const RULE: &str = "bench";
 const LISTED: Duration = Duration::from_millis(500);
 /// Listings of a folder in which nothing happens.
 const QUIET_LISTINGS: u64 = 10;
+/// How often the metrics are read.
+const SCRAPES: usize = 200;
 /// Jobs that wait are made so many in a transaction.
 const WAITING_BATCH: usize = 1_000;
 
@@ -81,6 +83,9 @@ impl RulesWorkload {
             RulesWorkload::Deliver => "rule-deliver",
             RulesWorkload::Exec => "rule-exec",
             RulesWorkload::Watch => "rule-watch",
+            RulesWorkload::Match => "rule-match",
+            RulesWorkload::Latency => "rule-latency",
+            RulesWorkload::Scrape => "rule-scrape",
         }
     }
 
@@ -91,6 +96,7 @@ impl RulesWorkload {
             RulesWorkload::Watch => {
                 "{watch: {endpoint: bench-in, path: /, every: 1s, stable: 1s}}, if: 'false'"
             }
+            RulesWorkload::Match => "{event: file.uploaded}, if: 'false'",
             _ => "{event: file.uploaded}",
         };
         format!("when: {when}, do: {}", self.steps())
@@ -98,7 +104,11 @@ impl RulesWorkload {
 
     fn steps(self) -> &'static str {
         match self {
-            RulesWorkload::Steps | RulesWorkload::Watch => {
+            RulesWorkload::Steps
+            | RulesWorkload::Watch
+            | RulesWorkload::Match
+            | RulesWorkload::Latency
+            | RulesWorkload::Scrape => {
                 "[{set: {large: 'file.size > 1000'}}, {check: {that: 'true', message: no}}]"
             }
             RulesWorkload::Deliver => "[{deliver: {endpoint: bench-out, path: '{name}'}}]",
@@ -121,7 +131,12 @@ async fn measure(
     let done = match workload {
         RulesWorkload::Watch => watch(&core, args, memory, env).await,
         _ => match wait(&core, args.waiting, env).await {
-            Ok(()) => work(&core, facts, args, env).await,
+            Ok(()) => match workload {
+                RulesWorkload::Scrape => Ok(scrape(&core, env).await),
+                RulesWorkload::Match => matching(&core, facts, args, env).await,
+                RulesWorkload::Latency => one_by_one(&core, facts, env).await,
+                _ => work(&core, facts, args, env).await,
+            },
             Err(error) => Err(error),
         },
     };
@@ -132,6 +147,7 @@ async fn measure(
     let Done { unit, units, seconds, cpu, taken, latency_ms } = done?;
     let more = match (workload, args.waiting) {
         (RulesWorkload::Watch, _) => format!("-{}-files", args.count),
+        (RulesWorkload::Match, _) => format!("-{}-rules", args.rules),
         (_, 0) => String::new(),
         (_, count) => format!("-{count}-waiting"),
     };
@@ -184,9 +200,24 @@ async fn prepare(args: &BenchRulesArgs, workload: RulesWorkload) -> Result<Confi
         json!(folder.join("out")),
         workload.rule(),
     );
+    let text = match workload {
+        RulesWorkload::Match => text + &lookers(args.rules),
+        _ => text,
+    };
     let documents = [Document { file: "<bench>".to_owned(), text }];
     ask(&config, json!({"request": "apply", "documents": documents, "prune": false})).await?;
     Ok(config)
+}
+
+/// Rules that start on files of folders in which nothing arrives.
+fn lookers(count: usize) -> String {
+    let rule = |number: usize| {
+        format!(
+            "---\nrule: {{name: looks-{number}, when: {{event: file.uploaded}}, \
+             if: \"file.path.startsWith('/partner-{number}/')\", do: [{{delete: {{}}}}]}}\n"
+        )
+    };
+    (0..count).map(rule).collect()
 }
 
 /// Files that lie in `folder`, and what the events of their uploads say.
@@ -225,7 +256,7 @@ fn fact(env: &Env, number: usize, size: u64, digests: Digests) -> FileFact {
 /// Makes jobs that wait: each has failed once, and is tried again at some time of the day after
 /// tomorrow. They lie among each other, as those of partners that are away do.
 async fn wait(core: &Core, count: usize, env: &Env) -> Result<(), Failure> {
-    let failed = |error: DbError| Failure::new("EP0209", Exit::Failed, error.to_string());
+    let failed = |error: DbError| failed(error.to_string());
     let db = &core.parts.db;
     let name: Name = RULE.parse().map_err(|error| Failure::start(format!("{error}")))?;
     let Some(rule) = db.find::<Rule>(SiteId::MAIN, &name).await.map_err(failed)? else {
@@ -296,7 +327,7 @@ async fn watch(
     memory: f64,
     env: &Env,
 ) -> Result<Done, Failure> {
-    let failed = |error: DbError| Failure::new("EP0209", Exit::Failed, error.to_string());
+    let failed = |error: DbError| failed(error.to_string());
     let db = &core.parts.db;
     let name: Name = RULE.parse().map_err(|error| Failure::start(format!("{error}")))?;
     let rule = db.find::<Rule>(SiteId::MAIN, &name).await.map_err(failed)?;
@@ -325,6 +356,92 @@ async fn watch(
     })
 }
 
+/// Reads the metrics of the node again and again.
+async fn scrape(core: &Core, env: &Env) -> Done {
+    let metrics = core.metrics();
+    let mut times = Vec::new();
+    let cpu = cpu_seconds();
+    for _ in 0..SCRAPES {
+        let begun = env.elapsed();
+        metrics.encode(Vec::new()).await;
+        times.push(env.elapsed().saturating_sub(begun).as_secs_f64() * 1e3);
+    }
+    timed("scrape", times, cpu)
+}
+
+/// What took each of these milliseconds; the process had taken `cpu` seconds before.
+fn timed(unit: &'static str, mut times: Vec<f64>, cpu: f64) -> Done {
+    times.sort_by(f64::total_cmp);
+    let at = |part: usize| times.get(times.len() * part / 100).or(times.last()).copied();
+    let [p50, p95, p99, max] = [50, 95, 99, 100].map(|part| at(part).unwrap_or_default());
+    Done {
+        unit,
+        units: times.len() as f64,
+        seconds: times.iter().sum::<f64>() / 1e3,
+        cpu: cpu_seconds() - cpu,
+        taken: None,
+        latency_ms: Some(Latency { p50, p95, p99, max }),
+    }
+}
+
+/// Records one event after the other, each when the job of the one before is done.
+async fn one_by_one(core: &Core, facts: Vec<FileFact>, env: &Env) -> Result<Done, Failure> {
+    let (mut times, cpu, scope) = (Vec::new(), cpu_seconds(), scope()?);
+    for file in facts {
+        let done = &core.engine.meters().jobs_done;
+        let before = done.load(Ordering::Relaxed);
+        let recorded = core.parts.recorder.record_durable(&scope, Fact::FileUploaded { file });
+        recorded.await.map_err(|error| failed(error.to_string()))?;
+        let begun = env.elapsed();
+        while done.load(Ordering::Relaxed) == before {
+            tokio::time::sleep(LOOK).await;
+        }
+        times.push(env.elapsed().saturating_sub(begun).as_secs_f64() * 1e3);
+    }
+    Ok(timed("job", times, cpu))
+}
+
+/// Records the events, and waits until they are in the database.
+async fn matching(
+    core: &Core,
+    facts: Vec<FileFact>,
+    args: &BenchRulesArgs,
+    env: &Env,
+) -> Result<Done, Failure> {
+    let scope = scope()?;
+    let (begun, cpu) = (env.elapsed(), cpu_seconds());
+    let journal = core.parts.recorder.journal();
+    for file in facts {
+        let recorded = core.parts.recorder.record(&scope, Fact::FileUploaded { file });
+        recorded.map_err(|error| failed(error.to_string()))?;
+    }
+    let last = journal.usage().appended;
+    journal.sync(last).await.map_err(|error| failed(error.to_string()))?;
+    let node = core.parts.recorder.node_id();
+    let reached = || core.parts.db.projected_up_to(node);
+    while reached().await.map_err(|error| failed(error.to_string()))? < last {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(Done {
+        unit: "event",
+        units: args.count as f64,
+        seconds: env.elapsed().saturating_sub(begun).as_secs_f64(),
+        cpu: cpu_seconds() - cpu,
+        taken: None,
+        latency_ms: None,
+    })
+}
+
+/// Whose files arrive.
+fn scope() -> Result<Scope, Failure> {
+    let account = Some(ACCOUNT.parse().map_err(|error| Failure::start(format!("{error}")))?);
+    Ok(Scope { account, ..Scope::site(SiteId::MAIN) })
+}
+
+fn failed(text: String) -> Failure {
+    Failure::new("EP0209", Exit::Failed, text)
+}
+
 /// Records the events, and waits until the jobs that they start are done.
 async fn work(
     core: &Core,
@@ -333,9 +450,7 @@ async fn work(
     env: &Env,
 ) -> Result<Done, Failure> {
     let recorder = &core.parts.recorder;
-    let account = Some(ACCOUNT.parse().map_err(|error| Failure::start(format!("{error}")))?);
-    let scope = Scope { account, ..Scope::site(SiteId::MAIN) };
-    let failed = |text: String| Failure::new("EP0209", Exit::Failed, text);
+    let scope = scope()?;
     let (begun, before) = (env.elapsed(), cpu_seconds());
     for file in facts {
         let recorded = recorder.record(&scope, Fact::FileUploaded { file });
