@@ -510,28 +510,3 @@ fn a_field_that_no_step_has_is_refused_by_name() {
         assert!(refused.to_string().contains("`nme`"), "{word}: {refused}");
     }
 }
-
-/// The examples of the pages are rules that can be stored.
-#[test]
-fn the_examples_of_the_pages_are_rules() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/steps");
-    let mut examples = 0;
-    for page in std::fs::read_dir(folder).unwrap() {
-        let path = page.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.contains("**When the node dies in it.**"), "{path:?}");
-        for block in text.split("```yaml\n").skip(1) {
-            let yaml = block.split("```").next().unwrap();
-            for document in yaml.split("---\n").filter(|text| text.starts_with("rule:")) {
-                let read: std::collections::BTreeMap<String, Rule> =
-                    serde_saphyr::from_str(document).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-                let rule = &read["rule"];
-                let checked =
-                    entrepot_nouns::noun::Noun::check(rule).and_then(|()| check_rule(rule));
-                checked.unwrap_or_else(|error| panic!("{path:?}: {}: {error}", error.field));
-                examples += 1;
-            }
-        }
-    }
-    assert!(examples >= 4);
-}
