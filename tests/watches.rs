@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use entrepot_nouns::endpoint::FtpTls;
 use entrepot_testkit::clients::{noise, text};
 use entrepot_testkit::ftpd::Ftpd;
+use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::s3::S3Server;
 use entrepot_testkit::server::{Node, run};
 use entrepot_testkit::sshd::Sshd;
@@ -158,9 +159,13 @@ fn write_files(node: &Node, out: &Path) -> Result<()> {
     run(Command::new("sh").args(["-c", WRITER]).args([&parts, out])).map(drop)
 }
 
-/// Fetches what writers leave in `out`, a folder of the endpoint of `documents`.
+/// Fetches what writers leave in `out`, a folder of the endpoint of `documents`, with two nodes of
+/// which one dies, and comes back. `WATCHED=10000` is the full number of files.
 fn fetches_each_version_once(documents: &str, out: &Path, take: &str) -> Result<()> {
-    let mut node = Node::new(program(), None)?;
+    let plain = std::env::var("WATCHED").map_or(Ok(100), |count| count.parse::<usize>())?;
+    let postgres = Postgres::launch()?;
+    let url = postgres.create_database()?;
+    let mut node = Node::new_called(program(), &url, "n1")?;
     let ours = node.scratch().join("ours");
     std::fs::create_dir(&ours)?;
     std::fs::create_dir(out)?;
@@ -174,8 +179,20 @@ fn fetches_each_version_once(documents: &str, out: &Path, take: &str) -> Result<
         text(&ours)?
     );
     node.cli_with_input(&["apply", "-"], &(documents.to_owned() + &rule))?;
+    for number in 0..plain {
+        std::fs::write(out.join(format!("plain-{number}")), version(number % 100))?;
+    }
+    let mut other = Node::joined(&node, &url, "n2")?;
     node.start()?;
+    other.start()?;
     write_files(&node, out)?;
+    other.kill()?;
+    other.start()?;
+    let mut left = names(out)?.len();
+    while left > 100 {
+        let fewer = || Ok(Some(names(out)?.len()).filter(|now| *now < left));
+        left = node.until("more files to be taken", fewer)?;
+    }
     let taken = node.until("all files to be taken", || Ok(names(out)?.is_empty().then_some(())));
     taken.with_context(|| {
         format!("{:?} are left, {:?} were found", names(out), node.events("watch.found"))
@@ -192,7 +209,8 @@ fn fetches_each_version_once(documents: &str, out: &Path, take: &str) -> Result<
     }
     let renamed = (1..=10usize).map(|round| format!("renamed-{round}-{}", 1_000 + round));
     let last = ["slow-500000".to_owned(), "replaced-200010".to_owned()];
-    let wanted: BTreeSet<String> = renamed.chain(last).collect();
+    let plain = (0..plain).map(|number| format!("plain-{number}-{}", number % 100));
+    let wanted: BTreeSet<String> = renamed.chain(last).chain(plain).collect();
     ensure!(wanted.is_subset(&got), "of {wanted:?} there are {got:?}");
     let slow: Vec<_> = got.iter().filter(|name| name.starts_with("slow")).collect();
     ensure!(slow.len() == 1, "a file that is written to was taken: {slow:?}");
@@ -204,10 +222,19 @@ fn fetches_each_version_once(documents: &str, out: &Path, take: &str) -> Result<
     ensure!(versions.len() == found.len(), "a version was found twice: {found:?}");
     let fetched = node.events("file.fetched")?;
     ensure!(fetched.len() == got.len(), "{} of {}: {got:?}", fetched.len(), got.len());
-    let shown = node.json(&["watch", "list", "fetch", "--limit", "1000"])?;
+    let shown = node.json(&["watch", "list", "fetch", "--limit", "10000"])?;
     let gone = |file: &serde_json::Value| file["gone_at"].is_i64() || file["gone_at"].is_string();
     ensure!(shown.as_array().is_some_and(|all| all.iter().any(gone)), "{shown}");
+    other.stop()?;
     node.stop()
+}
+
+#[test]
+fn each_whole_version_is_fetched_once_from_a_folder_of_the_machine() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let documents =
+        json!({"endpoint": {"name": "bank", "target": {"directory": {"path": folder.path()}}}});
+    fetches_each_version_once(&format!("{documents}\n"), &folder.path().join("out"), "lease")
 }
 
 #[test]
