@@ -53,6 +53,7 @@ mod meters;
 mod needs;
 mod noted;
 mod oauth;
+mod own_changes;
 mod pattern;
 mod pause;
 mod places;

@@ -15,6 +15,7 @@ use entrepot_nouns::event::PausedFact;
 use entrepot_nouns::{Event, EventId, Fact, Job, Kind, Name, Rule, SiteId};
 
 use crate::limits::{LOOP_PATHS, LOOP_TIME};
+use crate::own_changes;
 use crate::rules;
 use crate::shared::Shared;
 
@@ -78,14 +79,8 @@ impl Looping {
         };
         found.noun.paused = true;
         tx.put(self.site, found.id, &found.noun, recorder.env().now()).await?;
-        let by = format!("node:{}", recorder.node());
-        let changed = Fact::ConfigChanged {
-            noun: Kind::Rule,
-            name: self.rule.clone(),
-            action: "changed".to_owned(),
-            by: by.clone(),
-            fields: vec!["paused".to_owned()],
-        };
+        let by = own_changes::author(recorder);
+        let changed = own_changes::changed(recorder, Kind::Rule, &self.rule, "paused");
         let path = Some(self.path.clone());
         let reason = Some(format!("more than {} jobs for this path in a minute", self.limit));
         let paused = PausedFact { rule: self.rule.clone(), by, path, reason };

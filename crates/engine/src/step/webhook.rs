@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{Step, StepError, http};
 use crate::ids::{self, StepKey};
 use crate::limits::WEBHOOK_TIME;
+use crate::own_changes;
 use crate::pause::Pause;
 use crate::rules;
 use crate::run::Run;
@@ -116,13 +117,7 @@ async fn change(
     }
     tx.put(job.site, found.id, &found.noun, recorder.env().now()).await?;
     let name = found.noun.name;
-    let changed = Fact::ConfigChanged {
-        noun: Kind::Endpoint,
-        name: name.clone(),
-        action: "changed".to_owned(),
-        by: format!("node:{}", recorder.node()),
-        fields: vec!["target.webhook.enabled".to_owned()],
-    };
+    let changed = own_changes::changed(recorder, Kind::Endpoint, &name, "target.webhook.enabled");
     let (rule, reason) = (job.rule.clone(), refusal.to_string());
     let disabled = DisabledFact { endpoint: name, rule, reason };
     let mut scope = rules::caused_by(&job.event);
