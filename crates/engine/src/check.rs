@@ -1,8 +1,8 @@
 //! What of a rule cannot be run, said before it is stored.
 
+mod commands;
 mod tried;
 
-use entrepot_ftp_proto::table as ftp;
 use entrepot_nouns::event::{ExpectedFact, FileFact};
 use entrepot_nouns::rule::{
     ExecSpec, ExecStdout, FetchSpec, Following, GzipSpec, JoinSpec, StepSpec, TarSpec, Triggers,
@@ -12,10 +12,9 @@ use entrepot_nouns::rule_report::{RuleTestResult, TestOutcome};
 use entrepot_nouns::watch::WatchChange;
 use entrepot_nouns::web_hook::WebHook;
 use entrepot_nouns::{
-    CommandFact, CommandPattern, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
+    CommandFact, CommandProtocol, Digests, Env, Event, Fact, FieldError, Protocol, Rule, SessionId,
     SiteId, StepAddress, Timestamp, TransferId,
 };
-use entrepot_sftp_proto::table as sftp;
 use uuid::Uuid;
 
 use crate::condition::{Condition, ConditionError};
@@ -29,8 +28,7 @@ use crate::step;
 use tried::Tried;
 
 /// Looks at the schedule, compiles the condition, expands the paths of a rule for an example, and
-/// looks its commands up in the tables of their protocols: a rule before a command
-/// that nobody can send protects nothing.
+/// looks its commands up in the tables of their protocols.
 ///
 /// # Errors
 /// The field that cannot be used, and why.
@@ -46,16 +44,7 @@ pub fn check_rule(rule: &Rule) -> Result<(), FieldError> {
         checked.map_err(placed)?;
     }
     check_conditions(rule)?;
-    for (at, command) in rule.when.commands().iter().enumerate() {
-        if !is_known(command) {
-            let moment = if rule.when.before().is_some() { "before" } else { "after" };
-            let text = format!(
-                "'{command}' is no command that clients of this server can send: see the verbs in \
-                 docs/protocols"
-            );
-            return Err(FieldError::new(format!("when.{moment}.{at}"), text));
-        }
-    }
+    commands::check(rule)?;
     for when in rule.when.all() {
         let event = example_on(rule, when);
         if let Some(order) = &rule.order {
@@ -254,33 +243,30 @@ fn check_fetch(fetch: &FetchSpec, values: Values<'_>) -> Result<(), PatternFlaw>
     Ok(())
 }
 
-/// Whether any protocol that a pattern may be of has the command that it names.
-fn is_known(pattern: &CommandPattern) -> bool {
-    let Some(verb) = pattern.verb() else { return true };
-    let in_ftp = || match pattern.word() {
-        Some(word) => ftp::site_verb(word).is_some(),
-        None => ftp::verb(verb.as_bytes()).is_some(),
-    };
-    let in_sftp = || pattern.word().is_none() && sftp::is_asked_about(verb);
-    match pattern.protocol() {
-        Some(Protocol::Ftp) => in_ftp(),
-        Some(Protocol::Sftp) => in_sftp(),
-        Some(_) | None => in_ftp() || in_sftp(),
-    }
-}
-
-/// A command like any other, for rules on commands.
+/// A command like any other, for rules on commands: an upload, in the words of the first protocol
+/// that the rule names.
 fn command(rule: &Rule) -> Fact {
+    let named = rule.when.commands().iter().find_map(|pattern| pattern.protocol());
+    let (protocol, verb, argument, code) = match named {
+        Some(CommandProtocol::Http) => {
+            (CommandProtocol::Http, "write", "PUT /folder/name.txt", 201)
+        }
+        Some(CommandProtocol::As2) => (CommandProtocol::As2, "write", "/folder/name.txt", 200),
+        // A rule of SFTP says in its tests which request it is.
+        Some(CommandProtocol::Ftp | CommandProtocol::Sftp) | None => {
+            (CommandProtocol::Ftp, "STOR", "name.txt", 226)
+        }
+    };
     Fact::CommandDone {
         command: CommandFact {
-            protocol: Protocol::Ftp,
-            verb: "STOR".to_owned(),
-            argument: "name.txt".to_owned(),
+            protocol,
+            verb: verb.to_owned(),
+            argument: argument.to_owned(),
             path: Some("/folder/name.txt".to_owned()),
             writes: true,
             address: "192.0.2.1".to_owned(),
             listener: rule.name.clone(),
-            code: Some(226),
+            code: Some(code),
             bytes: Some(1),
             transfer: Some(TransferId(Uuid::from_u128(1))),
             digests: Digests { blake3: Some([0; 32]), sha256: None },

@@ -263,7 +263,7 @@ mod tests {
 
     use entrepot_nouns::event::ExpectedFact;
     use entrepot_nouns::explanation::TracedExpression;
-    use entrepot_nouns::{Env, Protocol, SiteId, Timestamp};
+    use entrepot_nouns::{CommandProtocol, Env, SiteId, Timestamp};
     use serde_json::{Value as Json, json};
     use uuid::Uuid;
 
@@ -363,9 +363,9 @@ mod tests {
             renamed(true),
             renamed(false),
             Fact::FileRemoved { path: "/in/a.xml".to_owned() },
-            command(Protocol::Ftp, "STOR", "a.xml"),
-            command(Protocol::Ftp, "SITE", "CHMOD 600 a.xml"),
-            command(Protocol::Sftp, "read", ""),
+            command(CommandProtocol::Ftp, "STOR", "a.xml"),
+            command(CommandProtocol::Ftp, "SITE", "CHMOD 600 a.xml"),
+            command(CommandProtocol::Sftp, "read", ""),
             Fact::NodeStopped {},
         ];
         let mut events: Vec<Event> = facts.into_iter().map(like).collect();

@@ -200,8 +200,8 @@ pub(crate) fn value<'a>(word: &str, values: impl Into<Values<'a>>) -> Result<Str
         "start" => started().map(|at| at.to_string()),
         "duration" => started().map(|at| event.at.since(at).as_millis().to_string()),
         "protocol" => {
-            let protocol = command.map(|command| command.protocol);
-            file.map(|file| file.protocol).or(protocol).map(|it| it.as_str().to_owned())
+            let protocol = command.map(|command| command.protocol.as_str());
+            file.map(|file| file.protocol.as_str()).or(protocol).map(str::to_owned)
         }
         "verb" => command.map(|command| command.verb.clone()),
         "argument" => command.map(|command| command.argument.clone()),

@@ -2,7 +2,7 @@
 //! is answered.
 
 use entrepot_ftp_proto::{Answer, Command, End};
-use entrepot_nouns::{CommandOrigin, Name, Protocol, SiteId};
+use entrepot_nouns::{CommandOrigin, CommandProtocol, Name, SiteId};
 use entrepot_vfs::{
     CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, CommandRuleWatch,
     Hooks, IncomingCommand, RunningCommand, Uploaded,
@@ -34,7 +34,8 @@ impl CommandClient for FtpCommandClient<'_> {
 
     fn origin(&self) -> CommandOrigin {
         let address = self.connection.stream.peer().ip().to_canonical().to_string();
-        CommandOrigin { protocol: Protocol::Ftp, listener: self.listener.clone(), address }
+        let (protocol, listener) = (CommandProtocol::Ftp, self.listener.clone());
+        CommandOrigin { protocol, listener, address }
     }
 
     fn author(&self) -> CommandAuthor {
@@ -62,7 +63,7 @@ impl CommandClient for FtpCommandClient<'_> {
 impl Commands {
     /// For the commands that come by a listener of this site.
     pub(crate) fn new(hooks: Hooks, site: SiteId, listener: Name) -> Commands {
-        let watch = CommandRuleWatch::new(hooks.clone(), Protocol::Ftp, site);
+        let watch = CommandRuleWatch::new(hooks.clone(), CommandProtocol::Ftp, site);
         Commands { hooks, watch, listener, current: None, transfer: None }
     }
 

@@ -8,15 +8,65 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::TransferId;
 use crate::limits::COMMAND_ARGUMENT;
-use crate::listener::Protocol;
 use crate::name::Name;
 use crate::transfer::Digests;
 
-/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `sftp remove`, `ftp *`, `* *`. The words of
-/// the protocol, in any case; `*` is every protocol whose sessions ask: FTP and SFTP.
+/// In whose words clients give commands, as rules name it: their protocol, whatever it travels
+/// over.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandProtocol {
+    /// FTP, under TLS or not.
+    Ftp,
+    /// SFTP, `scp` and the hash commands.
+    Sftp,
+    /// HTTP, under TLS or not: what is done to files, also by WebDAV and by share links.
+    Http,
+    /// Messages of AS2.
+    As2,
+}
+
+impl CommandProtocol {
+    /// All of them: `*` in a pattern stands for each.
+    pub const ALL: [CommandProtocol; 4] =
+        [CommandProtocol::Ftp, CommandProtocol::Sftp, CommandProtocol::Http, CommandProtocol::As2];
+
+    /// As rules write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CommandProtocol::Ftp => "ftp",
+            CommandProtocol::Sftp => "sftp",
+            CommandProtocol::Http => "http",
+            CommandProtocol::As2 => "as2",
+        }
+    }
+
+    /// The protocol of a name.
+    pub fn of_name(name: &str) -> Option<CommandProtocol> {
+        CommandProtocol::ALL.into_iter().find(|protocol| protocol.as_str() == name)
+    }
+
+    /// The operations that rules are asked about, of protocols that have no commands of their own:
+    /// one word for each thing that can be done, by whatever request. Empty: the protocol has a
+    /// table of commands.
+    pub fn operations(self) -> &'static [&'static str] {
+        match self {
+            CommandProtocol::Ftp | CommandProtocol::Sftp => &[],
+            CommandProtocol::Http => {
+                &["list", "login", "mkdir", "read", "remove", "rename", "write"]
+            }
+            CommandProtocol::As2 => &["write"],
+        }
+    }
+}
+
+/// A command, or many: `ftp DELE`, `ftp SITE CHMOD`, `sftp remove`, `http write`, `ftp *`, `* *`.
+/// The words of the protocol, in any case; `*` is every protocol whose sessions ask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommandPattern {
-    protocol: Option<Protocol>,
+    protocol: Option<CommandProtocol>,
     /// `None` stands for any verb.
     verb: Option<String>,
     /// The first word of the argument.
@@ -27,13 +77,13 @@ pub struct CommandPattern {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' names no command that can be asked about: write 'ftp DELE', 'ftp SITE CHMOD', \
-     'sftp remove' or 'ftp *'"
+     'sftp remove', 'http write', 'as2 write' or 'ftp *'"
 )]
 pub struct NoCommand(String);
 
 impl CommandPattern {
     /// Whether it stands for this command.
-    pub fn is_for(&self, protocol: Protocol, verb: &str, argument: &str) -> bool {
+    pub fn is_for(&self, protocol: CommandProtocol, verb: &str, argument: &str) -> bool {
         let word = argument.split(' ').next().unwrap_or_default();
         let is = |pattern: &Option<String>, word: &str| {
             pattern.as_ref().is_none_or(|it| usual(it).eq_ignore_ascii_case(usual(word)))
@@ -44,7 +94,7 @@ impl CommandPattern {
     }
 
     /// The protocol it names; `None`: each whose sessions ask.
-    pub fn protocol(&self) -> Option<Protocol> {
+    pub fn protocol(&self) -> Option<CommandProtocol> {
         self.protocol
     }
 
@@ -59,7 +109,7 @@ impl CommandPattern {
     }
 
     /// Whether it stands for any command of this protocol.
-    pub fn may_be_of(&self, protocol: Protocol) -> bool {
+    pub fn may_be_of(&self, protocol: CommandProtocol) -> bool {
         self.protocol.is_none_or(|it| it == protocol)
     }
 }
@@ -103,10 +153,7 @@ impl FromStr for CommandPattern {
         };
         let protocol = match protocol {
             "*" => None,
-            name => {
-                let spoken = |protocol: &Protocol| protocol.has_commands();
-                Some(Protocol::of_name(name).filter(spoken).ok_or_else(no)?)
-            }
+            name => Some(CommandProtocol::of_name(name).ok_or_else(no)?),
         };
         let plain = |word: &str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -122,7 +169,7 @@ impl FromStr for CommandPattern {
 
 impl fmt::Display for CommandPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = self.protocol.map_or("*", Protocol::as_str);
+        let protocol = self.protocol.map_or("*", CommandProtocol::as_str);
         write!(f, "{protocol} {}", self.verb.as_deref().unwrap_or("*"))?;
         self.word.as_ref().map_or(Ok(()), |word| write!(f, " {word}"))
     }
@@ -145,7 +192,7 @@ impl<'de> Deserialize<'de> for CommandPattern {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandOrigin {
     /// The protocol in whose words it came.
-    pub protocol: Protocol,
+    pub protocol: CommandProtocol,
     /// The listener that accepted the connection.
     pub listener: Name,
     /// The peer's IP address, without a port.
@@ -156,7 +203,7 @@ pub struct CommandOrigin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandFact {
     /// The protocol in whose words it came.
-    pub protocol: Protocol,
+    pub protocol: CommandProtocol,
     /// In the words of the protocol: `DELE`.
     pub verb: String,
     /// As sent; `***` of what is secret, cut to [`crate::limits::COMMAND_ARGUMENT`] characters.
@@ -172,7 +219,8 @@ pub struct CommandFact {
     pub address: String,
     /// The listener that accepted the connection.
     pub listener: Name,
-    /// The reply code of FTP or the status of SFTP that answered it, also where a rule refused it.
+    /// The reply code of FTP, or the status of SFTP or HTTP, that answered it, also where a rule
+    /// refused it.
     /// Absent until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
@@ -217,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_table_of_patterns() {
-        let (ftp, sftp) = (Protocol::Ftp, Protocol::Sftp);
+        let [ftp, sftp, http, as2] = CommandProtocol::ALL;
         for (pattern, protocol, verb, argument, fits) in [
             ("ftp DELE", ftp, "DELE", "a", true),
             ("ftp dele", ftp, "DELE", "a", true),
@@ -240,12 +288,27 @@ mod tests {
             ("sftp setstat", sftp, "fsetstat", "", true),
             ("sftp *", sftp, "open", "a", true),
             ("* *", sftp, "open", "a", true),
+            ("http write", http, "write", "PUT /a", true),
+            ("http WRITE", http, "write", "PUT /a", true),
+            ("http write", http, "read", "GET /a", false),
+            ("http write", as2, "write", "", false),
+            ("as2 write", as2, "write", "", true),
+            ("as2 write", http, "write", "PUT /a", false),
+            ("http *", http, "login", "anna", true),
+            ("http *", as2, "write", "", false),
+            ("* *", http, "list", "GET /", true),
+            ("* *", as2, "write", "", true),
+            ("* remove", http, "remove", "DELETE /a", true),
+            ("* remove", sftp, "remove", "a", true),
+            ("* write", as2, "write", "", true),
         ] {
             let parsed: CommandPattern = pattern.parse().unwrap();
             assert_eq!(parsed.is_for(protocol, verb, argument), fits, "{pattern} {verb}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed), "{pattern}");
         }
-        for bad in ["", "DELE", "ftp", "ftp DELE x", "http GET", "ftp  DELE", "ftp ü"] {
+        for bad in
+            ["", "DELE", "ftp", "ftp DELE x", "https write", "internal *", "ftp  DELE", "ftp ü"]
+        {
             assert!(bad.parse::<CommandPattern>().is_err(), "{bad}");
         }
     }

@@ -71,7 +71,7 @@ pub use any_noun::AnyNoun;
 pub use calendar::Calendar;
 pub use call::Call;
 pub use certificate::CertificateName;
-pub use command::{CommandFact, CommandOrigin, CommandPattern};
+pub use command::{CommandFact, CommandOrigin, CommandPattern, CommandProtocol};
 pub use cron::Cron;
 pub use endpoint::{Endpoint, EndpointTarget};
 pub use env::Env;

@@ -39,8 +39,6 @@ pub enum Protocol {
 struct ProtocolRow {
     name: &'static str,
     server_key: Option<KeyType>,
-    /// Rules may stand before and after its commands.
-    commands: bool,
 }
 
 impl Protocol {
@@ -50,14 +48,14 @@ impl Protocol {
 
     /// The table of protocols.
     fn row(self) -> ProtocolRow {
-        let (name, server_key, commands) = match self {
-            Protocol::Sftp => ("sftp", Some(KeyType::SshHost), true),
-            Protocol::Ftp => ("ftp", Some(KeyType::Tls), true),
-            Protocol::Https => ("https", Some(KeyType::Tls), false),
-            Protocol::Http => ("http", None, false),
-            Protocol::Internal => ("internal", None, false),
+        let (name, server_key) = match self {
+            Protocol::Sftp => ("sftp", Some(KeyType::SshHost)),
+            Protocol::Ftp => ("ftp", Some(KeyType::Tls)),
+            Protocol::Https => ("https", Some(KeyType::Tls)),
+            Protocol::Http => ("http", None),
+            Protocol::Internal => ("internal", None),
         };
-        ProtocolRow { name, server_key, commands }
+        ProtocolRow { name, server_key }
     }
 
     /// The name in documents, metrics and on the command line, lower case.
@@ -74,11 +72,6 @@ impl Protocol {
     /// are no listeners of it.
     pub fn server_key(self) -> Option<KeyType> {
         self.row().server_key
-    }
-
-    /// True if rules may stand before and after its commands (`when: {before: [ftp DELE]}`).
-    pub fn has_commands(self) -> bool {
-        self.row().commands
     }
 
     /// True of HTTP, under TLS or not.

@@ -1,7 +1,7 @@
 //! Rules before and after requests of SFTP, and before and after what `scp` and the hash commands
 //! do. They are asked in the task of a channel or command, never in the session's.
 
-use entrepot_nouns::{CommandOrigin, Protocol};
+use entrepot_nouns::{CommandOrigin, CommandProtocol};
 use entrepot_sftp_proto::Status;
 use entrepot_vfs::{
     CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, CommandRuleWatch,
@@ -24,7 +24,7 @@ impl CommandClient for ChannelClient<'_> {
     type Gone = ();
 
     fn origin(&self) -> CommandOrigin {
-        self.shared.session.command_origin()
+        self.shared.session.command_origin(CommandProtocol::Sftp)
     }
 
     fn author(&self) -> CommandAuthor {
@@ -59,13 +59,13 @@ pub(crate) enum GoodAnswer {
 impl ConnectionShared {
     /// Whether any rule looks at requests of SFTP.
     pub(crate) fn has_rules(&self) -> bool {
-        self.session.hooks().are_any(self.session.principal().site, Protocol::Sftp)
+        self.session.hooks().are_any(self.session.principal().site, CommandProtocol::Sftp)
     }
 
     /// As [`ConnectionShared::has_rules`], for what asks before each request.
     pub(crate) fn watch_rules(&self) -> CommandRuleWatch {
         let site = self.session.principal().site;
-        CommandRuleWatch::new(self.session.hooks().clone(), Protocol::Sftp, site)
+        CommandRuleWatch::new(self.session.hooks().clone(), CommandProtocol::Sftp, site)
     }
 
     /// Asks before a request is carried out, as long as the channel is there.

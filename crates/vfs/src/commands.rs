@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use entrepot_journal::Scope;
-use entrepot_nouns::{CommandFact, CommandOrigin, Fact, Name, Protocol, SessionId, SiteId, VPath};
+use entrepot_nouns::{
+    CommandFact, CommandOrigin, CommandProtocol, Fact, Name, SessionId, SiteId, VPath,
+};
 
 use crate::hooks::Hooks;
 use crate::refusal::CommandRefusal;
@@ -23,6 +25,12 @@ impl CommandAuthor {
     /// A client that has not logged in, on a listener of this site.
     pub fn anonymous(site: SiteId) -> CommandAuthor {
         CommandAuthor { site, account: None, session: None }
+    }
+
+    /// An account, by one of its sessions if it has one: a share link acts for another account, and
+    /// who goes on with an upload by its ticket has no session.
+    pub fn account(site: SiteId, account: Name, session: Option<SessionId>) -> CommandAuthor {
+        CommandAuthor { site, account: Some(account), session }
     }
 
     fn scope(self) -> Scope {
@@ -109,6 +117,12 @@ impl RunningCommand {
         self.fact.bytes = Some(bytes);
     }
 
+    /// Notes that the file has this path in the end, for another one has the name that was asked
+    /// about.
+    pub fn stored_at(&mut self, path: &VPath) {
+        self.fact.path = Some(path.as_str().to_owned());
+    }
+
     /// Notes the file that it published; its size counts where no moved bytes were noted.
     pub fn published(&mut self, uploaded: &Uploaded) {
         self.fact.bytes.get_or_insert(uploaded.size);
@@ -154,14 +168,12 @@ impl Hooks {
         client: &C,
         command: IncomingCommand,
     ) -> Result<RunningCommand, CommandNotRun<C::Gone>> {
-        let started_at = self.recorder().env().elapsed();
-        let IncomingCommand { verb, argument, path, other_paths, writes } = command;
-        let mut fact = CommandFact::new(client.origin(), verb, &argument);
-        (fact.path, fact.writes) = (path, writes);
+        let (running, other_paths) = self.begun(client, command);
+        let fact = &running.fact;
         let scope = client.author().scope();
         let _held = client.hold_drain();
         let asking = async {
-            self.ask_one(client, &scope, &fact).await?;
+            self.ask_one(client, &scope, fact).await?;
             for other in other_paths {
                 let about = CommandFact { path: Some(other), ..fact.clone() };
                 self.ask_one(client, &scope, &about).await?;
@@ -173,7 +185,30 @@ impl Hooks {
             answer = asking => answer.map_err(CommandNotRun::Refused)?,
             gone = client.gone() => return Err(CommandNotRun::ClientGone(gone)),
         }
-        Ok(RunningCommand { fact, started_at })
+        Ok(running)
+    }
+
+    /// A command that goes on with one that the rules let pass before, such as the last part of an
+    /// upload of many requests: they are informed of it and not asked once more.
+    pub fn asked_before<C: CommandClient>(
+        &self,
+        client: &C,
+        command: IncomingCommand,
+    ) -> RunningCommand {
+        self.begun(client, command).0
+    }
+
+    /// The command as it begins, and the other paths that it names.
+    fn begun<C: CommandClient>(
+        &self,
+        client: &C,
+        command: IncomingCommand,
+    ) -> (RunningCommand, Vec<String>) {
+        let started_at = self.recorder().env().elapsed();
+        let IncomingCommand { verb, argument, path, other_paths, writes } = command;
+        let mut fact = CommandFact::new(client.origin(), verb, &argument);
+        (fact.path, fact.writes) = (path, writes);
+        (RunningCommand { fact, started_at }, other_paths)
     }
 
     /// Asks about one path of a command; a refusal is recorded as the client gets it.
@@ -225,7 +260,7 @@ impl Hooks {
 /// has changed.
 pub struct CommandRuleWatch {
     hooks: Hooks,
-    protocol: Protocol,
+    protocol: CommandProtocol,
     site: SiteId,
     /// Of the rules that `are_any` is about; 0: none yet.
     generation: u64,
@@ -234,7 +269,7 @@ pub struct CommandRuleWatch {
 
 impl CommandRuleWatch {
     /// For the commands of a protocol under the rules of this site.
-    pub fn new(hooks: Hooks, protocol: Protocol, site: SiteId) -> CommandRuleWatch {
+    pub fn new(hooks: Hooks, protocol: CommandProtocol, site: SiteId) -> CommandRuleWatch {
         CommandRuleWatch { hooks, protocol, site, generation: 0, are_any: false }
     }
 

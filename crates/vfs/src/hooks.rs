@@ -5,11 +5,11 @@
 //! rule that cannot be asked lets nothing pass.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use entrepot_journal::{Recorder, Scope};
-use entrepot_nouns::{CommandFact, CommandPattern, Event, Fact, Protocol, SiteId};
+use entrepot_nouns::{CommandFact, CommandPattern, CommandProtocol, Event, Fact, SiteId};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -41,6 +41,12 @@ pub struct Hook {
     pub limit: Duration,
 }
 
+impl Hook {
+    fn is_of(&self, protocol: CommandProtocol) -> bool {
+        self.commands.iter().any(|it| it.may_be_of(protocol))
+    }
+}
+
 /// A question about one command. Dropped without an answer it counts as a refusal.
 #[derive(Debug)]
 pub struct RuleQuestion {
@@ -64,6 +70,8 @@ struct HooksShared {
     recorder: Recorder,
     /// `None`: the engine will answer, but has not read the rules yet.
     table: RwLock<Option<Arc<Vec<Hook>>>>,
+    /// A bit for each protocol of whose commands any rule of `table` may be, whatever its site.
+    protocols: AtomicU8,
     generation: AtomicU64,
     questions: mpsc::Sender<RuleQuestion>,
     /// `None`: the engine has taken it.
@@ -77,6 +85,7 @@ impl Hooks {
         Hooks(Arc::new(HooksShared {
             recorder,
             table: RwLock::new(Some(Arc::default())),
+            protocols: AtomicU8::new(0),
             generation: AtomicU64::new(1),
             questions,
             unclaimed: Mutex::new(Some(unclaimed)),
@@ -100,7 +109,16 @@ impl Hooks {
     }
 
     fn replace(&self, table: Option<Arc<Vec<Hook>>>) {
-        *self.0.table.write() = table;
+        let looks_at = |protocol: &CommandProtocol| match &table {
+            Some(hooks) => hooks.iter().any(|hook| hook.is_of(*protocol)),
+            None => true,
+        };
+        let protocols = CommandProtocol::ALL.into_iter().filter(looks_at);
+        let bits = protocols.fold(0, |bits, protocol| bits | bit(protocol));
+        let mut known = self.0.table.write();
+        *known = table;
+        self.0.protocols.store(bits, Ordering::Release);
+        drop(known);
         self.0.generation.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -109,11 +127,13 @@ impl Hooks {
         self.0.generation.load(Ordering::Acquire)
     }
 
-    /// Whether any command of this protocol is looked at.
-    pub fn are_any(&self, site: SiteId, protocol: Protocol) -> bool {
-        let of_protocol = |it: &Hook| it.commands.iter().any(|it| it.may_be_of(protocol));
+    /// Whether any command of this protocol is looked at; costs one atomic load if none is.
+    pub fn are_any(&self, site: SiteId, protocol: CommandProtocol) -> bool {
+        if self.0.protocols.load(Ordering::Acquire) & bit(protocol) == 0 {
+            return false;
+        }
         match self.0.table.read().as_ref() {
-            Some(table) => table.iter().any(|hook| hook.site == site && of_protocol(hook)),
+            Some(table) => table.iter().any(|hook| hook.site == site && hook.is_of(protocol)),
             None => true,
         }
     }
@@ -203,6 +223,16 @@ impl Hooks {
             Ok(Err(_)) => Err(unanswered("the engine dropped the question")),
             Err(_) => Err(unanswered("the answer took too long")),
         }
+    }
+}
+
+/// The bit that stands for a protocol.
+fn bit(protocol: CommandProtocol) -> u8 {
+    match protocol {
+        CommandProtocol::Ftp => 1,
+        CommandProtocol::Sftp => 2,
+        CommandProtocol::Http => 4,
+        CommandProtocol::As2 => 8,
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_auth::{AuthError, Grant, Principal, Throttles};
 use entrepot_journal::Scope;
-use entrepot_nouns::{CommandOrigin, EventId, Fact, JobId, Protocol, SessionId, TokenScope};
+use entrepot_nouns::{
+    CommandOrigin, CommandProtocol, EventId, Fact, JobId, Protocol, SessionId, TokenScope,
+};
 use entrepot_storage::budget::Holder;
 
 use crate::commands::CommandAuthor;
@@ -49,18 +51,18 @@ impl Session {
         self.vfs.0.service.hooks()
     }
 
-    /// The protocol, listener and address that its commands come by.
-    pub fn command_origin(&self) -> CommandOrigin {
+    /// The listener and address that its commands come by, in the words of this protocol.
+    pub fn command_origin(&self, protocol: CommandProtocol) -> CommandOrigin {
         let peer = &self.vfs.0.session.peer;
         let address = peer.address.ip().to_canonical().to_string();
-        CommandOrigin { protocol: peer.protocol, listener: peer.listener.clone(), address }
+        CommandOrigin { protocol, listener: peer.listener.clone(), address }
     }
 
     /// The author of its commands, for rules and events.
     pub fn author(&self) -> CommandAuthor {
         let principal = self.principal();
-        let account = Some(principal.account.name.clone());
-        CommandAuthor { site: principal.site, account, session: Some(self.id()) }
+        let account = principal.account.name.clone();
+        CommandAuthor::account(principal.site, account, Some(self.id()))
     }
 
     fn open_in(

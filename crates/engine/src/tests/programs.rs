@@ -7,7 +7,7 @@ use std::future::pending;
 
 use entrepot_nouns::noun::Noun as _;
 use entrepot_nouns::rule::Retry;
-use entrepot_nouns::{CommandOrigin, Fact, Job, JobId, JobState, Protocol, Rule, StepState};
+use entrepot_nouns::{CommandOrigin, CommandProtocol, Fact, Job, JobId, JobState, Rule, StepState};
 use entrepot_vfs::{
     CommandAuthor, CommandClient, CommandNotRun, CommandRefusal, CommandReply, Hooks,
     IncomingCommand, RefusalClass, RunningCommand,
@@ -164,7 +164,7 @@ impl CommandClient for Client {
     type Gone = Infallible;
 
     fn origin(&self) -> CommandOrigin {
-        let (protocol, address) = (Protocol::Ftp, "192.0.2.7".to_owned());
+        let (protocol, address) = (CommandProtocol::Ftp, "192.0.2.7".to_owned());
         CommandOrigin { protocol, listener: name("ftp"), address }
     }
 
@@ -233,16 +233,16 @@ async fn commands_are_asked_about_and_nothing_passes_unasked() {
         world.put(&rule(document)).await;
     }
     let hooks = Hooks::new(world.recorder.clone());
-    assert!(!hooks.are_any(SITE, Protocol::Ftp));
+    assert!(!hooks.are_any(SITE, CommandProtocol::Ftp));
     before(&hooks, "DELE", "/in/a").await.expect("no engine answers yet");
     world.start();
     world.answer(hooks.clone());
     // What is not known is not let pass.
     let early = before(&hooks, "NOOP", "/").await;
-    assert!(hooks.are_any(SITE, Protocol::Ftp));
+    assert!(hooks.are_any(SITE, CommandProtocol::Ftp));
     assert!(early.is_ok() || early.is_err_and(|refused| refused.class == RefusalClass::RuleFailed));
     world.engine().ready().await;
-    assert!(!hooks.are_any(SITE, Protocol::Sftp));
+    assert!(!hooks.are_any(SITE, CommandProtocol::Sftp));
     for (verb, path, wanted) in [
         ("DELE", "/in/a", Some((RefusalClass::Denied, Some(553), "a"))),
         ("SIZE", "/in/a", Some((RefusalClass::NotNow, Some(450), "g"))),

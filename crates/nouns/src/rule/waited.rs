@@ -34,8 +34,8 @@ impl Rule {
             StepSpec::Refuse(refuse) => refuse.check(following),
             StepSpec::Scan(_) if is_before && !self.asks_about_reads() => Err((
                 "scan",
-                "before such a command there is no file yet: scan before 'ftp RETR' or 'sftp \
-                 open', after a command with 'reply: wait', or let the mount hold uploads",
+                "before such a command there is no file yet: scan before 'ftp RETR', 'sftp open' \
+                 or 'http read', after a command with 'reply: wait', or let the mount hold uploads",
             )),
             StepSpec::Http(http) if http.body == HttpBody::File => {
                 Err(("http.body", "a client waits for this rule: the file is not sent"))
@@ -51,7 +51,8 @@ impl Rule {
 
     /// Whether each command that the rule looks at reads a file.
     fn asks_about_reads(&self) -> bool {
-        let reads = |verb: &str| ["RETR", "OPEN"].iter().any(|it| it.eq_ignore_ascii_case(verb));
+        let reads =
+            |verb: &str| ["RETR", "OPEN", "READ"].iter().any(|it| it.eq_ignore_ascii_case(verb));
         self.when.commands().iter().all(|command| command.verb().is_some_and(reads))
     }
 }

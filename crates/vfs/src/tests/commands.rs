@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_journal::{Journal, Options, Recorder};
-use entrepot_nouns::{CommandFact, CommandOrigin, Env, Fact, Protocol, SiteId};
+use entrepot_nouns::{CommandFact, CommandOrigin, CommandProtocol, Env, Fact, SiteId};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +33,7 @@ impl CommandClient for Client {
     type Gone = &'static str;
 
     fn origin(&self) -> CommandOrigin {
-        let (protocol, address) = (Protocol::Ftp, "192.0.2.7".to_owned());
+        let (protocol, address) = (CommandProtocol::Ftp, "192.0.2.7".to_owned());
         CommandOrigin { protocol, listener: name("l"), address }
     }
 
@@ -214,7 +214,7 @@ async fn a_command_lasts_from_its_arrival_to_its_reply() {
 #[tokio::test]
 async fn a_watch_notices_rules_and_follows_its_site() {
     let world = world();
-    let mut watch = CommandRuleWatch::new(world.hooks.clone(), Protocol::Ftp, SiteId::MAIN);
+    let mut watch = CommandRuleWatch::new(world.hooks.clone(), CommandProtocol::Ftp, SiteId::MAIN);
     assert!(!watch.are_any(), "nothing was looked at");
     assert!(watch.refresh() && watch.are_any());
     let elsewhere = SiteId(uuid::Uuid::from_u128(7));
@@ -222,6 +222,48 @@ async fn a_watch_notices_rules_and_follows_its_site() {
     assert!(!watch.refresh());
     world.hooks.set(vec![hook(elsewhere, Moment::Done)]);
     assert!(watch.refresh());
-    let mut sftp = CommandRuleWatch::new(world.hooks.clone(), Protocol::Sftp, elsewhere);
+    let mut sftp = CommandRuleWatch::new(world.hooks.clone(), CommandProtocol::Sftp, elsewhere);
     assert!(!sftp.refresh());
+}
+
+#[tokio::test]
+async fn rules_on_one_protocol_cost_the_others_nothing() {
+    let world = world();
+    let any = |protocol| world.hooks.are_any(SiteId::MAIN, protocol);
+    let all = || CommandProtocol::ALL.map(any);
+    assert_eq!(all(), [true, false, false, false], "those of this world are on FTP");
+    let on = |pattern: &str| Hook {
+        commands: vec![pattern.parse().unwrap()],
+        ..hook(SiteId::MAIN, Moment::Before)
+    };
+    for (pattern, wanted) in [
+        ("ftp DELE", [true, false, false, false]),
+        ("sftp *", [false, true, false, false]),
+        ("http write", [false, false, true, false]),
+        ("as2 write", [false, false, false, true]),
+        ("* *", [true; 4]),
+    ] {
+        world.hooks.set(vec![on(pattern)]);
+        assert_eq!(all(), wanted, "{pattern}");
+    }
+    world.hooks.set(Vec::new());
+    assert_eq!(all(), [false; 4]);
+}
+
+#[tokio::test]
+async fn a_command_that_goes_on_is_told_of_and_not_asked_about() {
+    let mut world = world();
+    world.hooks.set(vec![hook(SiteId::MAIN, Moment::Before), hook(SiteId::MAIN, Moment::Reply)]);
+    let command = IncomingCommand::writing("STOR", "b", Some(&path("/a")));
+    let running = world.hooks.asked_before(&world.client, command);
+    assert!(world.questions.try_recv().is_err(), "nobody is asked");
+    let reply = CommandReply { code: 226, is_replaceable: true };
+    let informing = world.hooks.after(&world.client, running, reply);
+    let answering = async {
+        let question = world.questions.recv().await.unwrap();
+        assert_eq!(question.moment, Moment::Reply);
+        assert_eq!(asked(&question).path.as_deref(), Some("/a"));
+        question.answer.send(Ok(())).unwrap();
+    };
+    assert_eq!(tokio::join!(informing, answering).0, Ok(None));
 }
