@@ -378,3 +378,37 @@ fn a_partner_that_is_to_log_in_shows_its_certificate_or_its_password() -> Result
     ensure!(answer.status == 401, "{}", answer.head);
     exchange.node.stop()
 }
+
+#[test]
+fn a_rule_before_messages_lets_none_pass_and_the_receipt_says_so() -> Result<()> {
+    let mut exchange = Exchange::start(None)?;
+    exchange.node.stop()?;
+    let rule = "rule:\n  name: no-orders\n  when: {before: [as2 write]}\n  \
+                if: command.path == '/in/order 850.edi' && command.account == 'globex'\n  do:\n    \
+                - refuse: {text: \"No orders today.\"}\n";
+    apply(&exchange.node, rule)?;
+    exchange.node.start()?;
+    exchange.make(PAYLOAD)?;
+    let answer = exchange.send("<850-1@globex.example>")?;
+    ensure!(answer.status == 200, "{}: {}", answer.status, answer.head);
+    let receipt = exchange.receipt(&answer)?;
+    ensure!(receipt.contains("processed/error: unexpected-processing-error"), "{receipt}");
+    assert_eq!(exchange.files()?, Vec::<String>::new());
+    exchange.node.until("the refusal in the log", || {
+        let refused = exchange.node.events("command.refused")?;
+        let is = |event: &serde_json::Value| {
+            event["protocol"] == "as2" && event["reason"] == "No orders today."
+        };
+        let told = exchange.node.events("as2.refused")?.len() == 1;
+        Ok((refused.iter().any(is) && told).then_some(()))
+    })?;
+    // The rule is taken away: the same message may come again.
+    exchange.node.cli(&["rule", "delete", "no-orders"])?;
+    exchange.node.until("the message to pass", || {
+        let answer = exchange.send("<850-1@globex.example>")?;
+        let receipt = exchange.receipt(&answer)?;
+        Ok((!receipt.contains("processed/error")).then_some(()))
+    })?;
+    assert_eq!(exchange.files()?, ["order 850.edi"]);
+    Ok(())
+}

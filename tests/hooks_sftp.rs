@@ -30,7 +30,7 @@ fn a_rule_refuses_requests_of_sftp_and_its_sentence_reaches_the_client() -> Resu
     let enter = script(&folder, "enter", "#!/bin/sh\necho \"$2 $3\" >> \"$1\"\n")?;
     let page = include_str!("../docs/howto/refuse-a-command.md");
     let all = blocks(page, "yaml");
-    ensure!(all.len() == 2, "one rule of FTP, one of SFTP");
+    ensure!(all.len() == 3, "one rule of FTP, one of SFTP, one of HTTP");
     let after = format!(
         "---\nrule:\n  name: book\n  when: {{after: [sftp close]}}\n  \
          if: command.writes && command.code == 0\n  do:\n    \

@@ -28,6 +28,7 @@ mod floods;
 mod foresight;
 mod holds;
 mod hooks;
+mod hooks_http;
 mod hooks_kept;
 mod hooks_sftp;
 mod hosts;

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use crate::book::Book;
 use crate::error::{Result, VfsError};
 use crate::limits;
+use crate::refusal::CommandRefusal;
 use crate::uploaded::Uploaded;
 
 /// What became of a message that was whole and right.
@@ -33,6 +34,8 @@ pub enum As2Arrival {
     Before(Option<Box<As2Message>>),
     /// A copy of it is being published, or a node that has stopped may have published it.
     Underway,
+    /// A rule does not let it pass: nothing was published, and it may be sent again.
+    Refused(CommandRefusal),
 }
 
 /// How a message stands in this process.

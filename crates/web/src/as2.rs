@@ -21,6 +21,7 @@ use entrepot_nouns::event::As2Refusal;
 
 use crate::context::RequestContext;
 use crate::heads::RawHead;
+use crate::hooks::{look_at_messages, to_its_end};
 use crate::problem::Problem;
 use crate::route_table::{Access, Served};
 use crate::upload_body::UploadBody;
@@ -54,7 +55,11 @@ async fn receive(context: RequestContext, request: Request) -> Result<Response, 
         let context = context.clone();
         return IncomingReceipt { context, partner, fields, head, names }.receive(body).await;
     }
-    Incoming { context: context.clone(), partner, fields, head, names }.receive(body).await
+    let incoming = Incoming { context: context.clone(), partner, fields, head, names };
+    if look_at_messages(&context) {
+        return to_its_end(Box::pin(incoming.receive(body))).await;
+    }
+    incoming.receive(body).await
 }
 
 /// No partner has these names: it is told so where it waits for a receipt, and nothing is sent to

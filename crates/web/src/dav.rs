@@ -2,6 +2,7 @@
 //! 2). GET, HEAD and PUT are those of `/files`; what else WebDAV knows is carried out here over the
 //! machines of `dav-proto`.
 
+mod commands;
 mod copying;
 pub(crate) mod dav_locks;
 mod dav_request;
@@ -51,6 +52,15 @@ async fn answer(
 }
 
 async fn carry_out(asked: DavRequest, method: Method, body: Body) -> Result<Response, Problem> {
+    let rules = asked.signed_in.rules(&asked.context);
+    let command = if rules.look() { commands::command_of(&asked, &method).await? } else { None };
+    match rules.begin(command).await? {
+        Some(begun) => begun.carry_out(Box::pin(act(asked, method, body))).await,
+        None => act(asked, method, body).await,
+    }
+}
+
+async fn act(asked: DavRequest, method: Method, body: Body) -> Result<Response, Problem> {
     match method.as_str() {
         "OPTIONS" => Ok(options()),
         "GET" | "HEAD" => download::get(file_request(asked, method)).await,

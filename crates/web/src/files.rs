@@ -21,6 +21,7 @@
 //! | POST, a form | uploads files into a directory; makes, removes or puts back some |
 
 mod changes;
+pub(crate) mod commands;
 pub(crate) mod conflict;
 pub(crate) mod download;
 mod file_request;
@@ -48,6 +49,7 @@ use crate::context::RequestContext;
 use crate::login::{FormCheck, Submitted};
 use crate::problem::Problem;
 use crate::route_table::{Access, Served};
+use commands::Directory;
 use path::FilePath;
 
 pub(crate) use validators::date;
@@ -109,14 +111,34 @@ async fn carry_out(asked: FileRequest, sent: Sent) -> Result<Response, Problem> 
         return form::upload(asked, check, body).await;
     }
     check.must_be_passed()?;
-    let wants_zip = zip.is_some() || asked.target.is_directory && zip::is_wanted(&asked.fields);
+    let is_zip = zip.is_some() || asked.target.is_directory && zip::is_wanted(&asked.fields);
+    let directory = if is_zip { Directory::Archived } else { Directory::Listed };
+    let rules = asked.signed_in.rules(&asked.context);
+    let command = if rules.look() { commands::command_of(&asked, directory).await? } else { None };
+    let action = Action { uri, directory, body };
+    match rules.begin(command).await? {
+        Some(begun) => begun.carry_out(Box::pin(act(asked, action))).await,
+        None => act(asked, action).await,
+    }
+}
+
+/// What a request for one thing comes with.
+struct Action {
+    uri: Uri,
+    directory: Directory,
+    body: Body,
+}
+
+async fn act(asked: FileRequest, action: Action) -> Result<Response, Problem> {
+    let Action { uri, directory, body } = action;
+    let is_zip = directory == Directory::Archived;
     match asked.method {
         Method::GET | Method::HEAD if asked.query.search.is_some() => search::answer(&asked).await,
         Method::GET | Method::HEAD if asked.query.trash.is_some() => trash::list(&asked).await,
         Method::GET | Method::HEAD if asked.query.versions.is_some() => {
             versions::list(&asked).await
         }
-        Method::GET | Method::HEAD if wants_zip => zip::get(asked, &uri).await,
+        Method::GET | Method::HEAD if is_zip => zip::get(asked, &uri).await,
         Method::GET | Method::HEAD => download::get(asked).await,
         Method::DELETE if asked.query.version.is_some() => versions::remove(&asked).await,
         Method::PUT | Method::DELETE if versions::is_asked_for(&asked.query) => {

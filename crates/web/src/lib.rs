@@ -28,6 +28,7 @@ mod credentials;
 mod dav;
 mod files;
 mod heads;
+mod hooks;
 mod html;
 pub mod limits;
 mod links;

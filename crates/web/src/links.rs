@@ -28,6 +28,7 @@ use axum::routing::any;
 use crate::accept::Wanted;
 use crate::context::RequestContext;
 use crate::files::{FilesQuery, path};
+use crate::hooks::to_its_end;
 use crate::problem::Problem;
 use crate::route_table::{Access, Served};
 use asked::Asked;
@@ -87,9 +88,12 @@ async fn respond(context: RequestContext, request: Request) -> Result<Response, 
         visit => visit?,
     };
     let asked = Asked { visit, target, query };
+    let is_told = asked.visit.rules().look();
     match *request.method() {
         Method::GET | Method::HEAD => download::get(asked, request).await,
+        Method::PUT if is_told => to_its_end(Box::pin(upload::put(asked, request))).await,
         Method::PUT => upload::put(asked, request).await,
+        Method::POST if is_told => to_its_end(Box::pin(upload::form(asked, request))).await,
         Method::POST => upload::form(asked, request).await,
         _ => {
             let why = "links take GET, HEAD, PUT and POST";

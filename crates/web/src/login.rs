@@ -14,12 +14,14 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use entrepot_admin::Actor;
 use entrepot_auth::Principal;
+use entrepot_nouns::Name;
 use entrepot_vfs::{Session, Vfs};
 
 use crate::accept::Wanted;
 use crate::context::RequestContext;
 use crate::credentials::Credentials;
 use crate::files::path::encode_into;
+use crate::hooks::CommandRules;
 use crate::page::Viewer;
 use crate::problem::{FORM_CHALLENGE, Problem};
 use crate::sessions::UsedSession;
@@ -46,6 +48,16 @@ impl SignedIn {
 
     pub(crate) fn session(&self) -> &Session {
         self.session.vfs_session()
+    }
+
+    /// The rules on what it asks for.
+    pub(crate) fn rules(&self, context: &RequestContext) -> CommandRules {
+        CommandRules::of(context, &self.session)
+    }
+
+    /// The rules on what it asks for, which an account lets it do by a link.
+    pub(crate) fn rules_of_link(&self, context: &RequestContext, owner: &Name) -> CommandRules {
+        CommandRules::of_link(context, &self.session, owner)
     }
 
     pub(crate) fn vfs(&self) -> &Vfs {

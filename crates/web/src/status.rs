@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use entrepot_admin::ProblemClass;
 use entrepot_auth::AuthError;
-use entrepot_vfs::VfsError;
+use entrepot_vfs::{CommandRefusal, RefusalClass, VfsError};
 
 use crate::problem::Problem;
 
@@ -38,6 +38,25 @@ impl From<AuthError> for Problem {
             AuthError::Groups { .. } | AuthError::Mount { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Problem::new(status, error.code(), error.to_string())
+    }
+}
+
+impl From<CommandRefusal> for Problem {
+    fn from(refusal: CommandRefusal) -> Problem {
+        let code = match (refusal.class, &refusal.rule) {
+            (RefusalClass::Denied | RefusalClass::NotNow, _) => "EP1030",
+            (RefusalClass::RuleFailed, Some(_)) => "EP0883",
+            (RefusalClass::RuleFailed, None) => "EP0826",
+        };
+        Problem::new(status_of_rule(&refusal), code, refusal.text)
+    }
+}
+
+/// What a client is answered whose request a rule refuses: 403 where it need not try again.
+pub(crate) fn status_of_rule(refusal: &CommandRefusal) -> StatusCode {
+    match refusal.class {
+        RefusalClass::Denied => StatusCode::FORBIDDEN,
+        RefusalClass::NotNow | RefusalClass::RuleFailed => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -120,6 +139,18 @@ mod tests {
             (VfsError::Ended { reason: "it was disabled".to_owned() }, 401),
         ] {
             assert_eq!(Problem::from(error.clone()).status.as_u16(), status, "{error}");
+        }
+        for (class, rule, status, code) in [
+            (RefusalClass::Denied, Some("r"), 403, "EP1030"),
+            (RefusalClass::NotNow, Some("r"), 503, "EP1030"),
+            (RefusalClass::RuleFailed, Some("r"), 503, "EP0883"),
+            (RefusalClass::RuleFailed, None, 503, "EP0826"),
+        ] {
+            let (text, rule) = ("Ask anna.".to_owned(), rule.map(|rule| rule.parse().unwrap()));
+            let refusal = CommandRefusal { class, text, rule, ftp_code: Some(553) };
+            let problem = Problem::from(refusal);
+            assert_eq!((problem.status.as_u16(), &*problem.code), (status, code), "{class:?}");
+            assert_eq!(problem.detail, "Ask anna.");
         }
         let failed = VfsError::Io { problem: "/srv/secret".to_owned() };
         assert!(!Problem::from(failed).detail.contains("secret"), "the inside is shown");

@@ -10,6 +10,7 @@ mod connections;
 mod dav;
 mod files;
 mod fixture;
+mod hooks;
 mod links;
 mod oidc;
 mod passkeys;

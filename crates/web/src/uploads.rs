@@ -99,7 +99,7 @@ async fn state(request: &UploadRequest) -> Result<Response, Problem> {
     if !answers::is_due(&status) {
         return Ok(answers::standing(StatusCode::OK, &status));
     }
-    request.upload.finish().await?;
+    receive::publish(&request.upload, &status, &request.rules()).await?;
     let status = request.upload.status().await.map_err(of_upload)?;
     Ok(answers::standing(StatusCode::OK, &status))
 }
@@ -129,7 +129,7 @@ async fn complete(
     }
     let request = UploadRequest::of(context, &id, &mut head).await?;
     let status = request.upload.status().await.map_err(of_upload)?;
-    if let (UploadStage::Receiving, Some(size)) = (status.stage, status.size)
+    if let (UploadStage::Receiving, Some(size)) = (&status.stage, status.size)
         && status.offset < size
     {
         let why = format!(
@@ -139,7 +139,7 @@ async fn complete(
         );
         return Err(Problem::new(StatusCode::CONFLICT, "EP0416", why));
     }
-    let uploaded = request.upload.finish().await?;
+    let uploaded = receive::publish(&request.upload, &status, &request.rules()).await?;
     let status = request.upload.status().await.map_err(of_upload)?;
     Ok(answers::completed(&status.path, &uploaded))
 }

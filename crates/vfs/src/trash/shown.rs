@@ -132,6 +132,14 @@ impl Vfs {
         Ok(TrashPage { entries, next: cut })
     }
 
+    /// The path that something in the trash had, if this session may put it back.
+    ///
+    /// # Errors
+    /// It is not there (any more), or the database cannot be asked now.
+    pub async fn trashed_path(&self, id: EventId) -> Result<VPath> {
+        Ok(self.trashed(id).await?.entry.path)
+    }
+
     /// Something that was removed, if this session may put it back or delete it for good.
     pub(crate) async fn trashed(&self, id: EventId) -> Result<Trashed> {
         self.0.check()?;

@@ -7,16 +7,22 @@ use entrepot_nouns::event::As2Message;
 use super::Upload;
 use crate::as2::{As2Arrival, ClaimResult};
 use crate::error::Result;
+use crate::refusal::CommandRefusal;
 use crate::unbroken::unbroken;
 
 impl Upload {
     /// Publishes the file as the message of AS2 that brought it, unless that was received before.
-    /// When this returns, file, record and receipt are on stable storage.
+    /// When this returns, file, record and receipt are on stable storage. `permission` is asked
+    /// for when it is known that the message is new.
     ///
     /// # Errors
     /// As [`Upload::finish`]; or the database is away, which alone knows what other nodes have
     /// received. The message may be sent again.
-    pub async fn finish_as2(mut self, message: As2Message) -> Result<As2Arrival> {
+    pub async fn finish_as2(
+        mut self,
+        message: As2Message,
+        permission: impl Future<Output = std::result::Result<(), CommandRefusal>> + Send + 'static,
+    ) -> Result<As2Arrival> {
         unbroken(async move {
             let vfs = self.vfs.clone();
             let key = As2MessageKey::of(vfs.0.scope.site, &message);
@@ -33,6 +39,11 @@ impl Upload {
             };
             crash::point("as2.claimed");
             let transfer = self.transfer();
+            if let Err(refusal) = permission.await {
+                self.abort().await;
+                claimed.failed(transfer).await;
+                return Ok(As2Arrival::Refused(refusal));
+            }
             self.as2 = Some(Box::new(message.clone()));
             match self.finish().await {
                 Ok(uploaded) => {

@@ -15,12 +15,14 @@ use entrepot_nouns::endpoint::{As2Legacy, As2Protection, As2Security};
 use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal};
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Secret, Timestamp};
-use entrepot_vfs::{As2Arrival, Session, VfsError};
+use entrepot_vfs::{As2Arrival, IncomingCommand, Session, VfsError};
+use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::payload_file::PayloadFile;
 use super::receipts::{Receipts, answer, asked_digest};
 use crate::context::RequestContext;
+use crate::hooks::CommandRules;
 use crate::limits::{
     AS2_INFLATE_RATIO, AS2_PAYLOAD_BYTES, AS2_PIECE_BYTES, AS2_SUBJECT_CHARACTERS,
 };
@@ -50,13 +52,15 @@ impl Incoming {
         if let Some(flaw) = self.flaw_of_head() {
             return self.refuse(flaw, now).await;
         }
-        let signed_in = SignedIn::with(self.session().await?);
+        let session = self.session().await?;
+        let rules = CommandRules::of_messages(&self.context, &session);
+        let signed_in = SignedIn::with(session);
         body.is_of(signed_in.clone());
         let message_id = self.names.message_id.as_deref().unwrap_or_default();
         let folder = &self.partner.target.folder;
         let mut file = PayloadFile::new(signed_in.vfs(), folder, message_id);
         match self.unpack(&mut body, &mut file, now).await {
-            Ok(Ok(received)) => self.publish(file, received, now).await,
+            Ok(Ok(received)) => self.publish(file, received, &rules, now).await,
             Ok(Err(disposition)) => {
                 file.drop_all().await;
                 self.refuse(disposition, now).await
@@ -157,19 +161,40 @@ impl Incoming {
         Receipts::signed_by(&self.names, self.context.shared().env(), key)
     }
 
-    /// The message is right: its file is published, unless it was before.
+    /// The message is right: its file is published, unless it was before, or rules do not let it
+    /// pass.
     async fn publish(
         &self,
-        file: PayloadFile<'_>,
+        mut file: PayloadFile<'_>,
         received: Received,
+        rules: &CommandRules,
         now: Timestamp,
     ) -> Result<Response, Problem> {
         let mic = received.mic(self.asked_digest());
         let receipt = self.receipts(now).make(Disposition::Processed, mic.as_ref());
         let message = self.message(&received, mic.as_ref(), receipt.clone());
-        let arrival = file.finish(&received.payload, message).await;
+        let path = file.end(&received.payload).await.map_err(not_stored)?;
+        let (asked, (passed, mut passing)) = (rules.clone(), oneshot::channel());
+        let permission = async move {
+            let text = path.as_str();
+            let command =
+                asked.ask(|| IncomingCommand::writing("write", text, Some(&path))).await?;
+            // Who waits for the file takes it.
+            let _ = passed.send(command);
+            Ok(())
+        };
+        let arrival = file.finish(message, permission).await;
         let receipt = match arrival.map_err(not_stored)? {
-            As2Arrival::Published(_) => receipt,
+            As2Arrival::Published(uploaded) => {
+                let command = passing.try_recv().ok().flatten();
+                rules.after_message(command, &uploaded).await;
+                receipt
+            }
+            As2Arrival::Refused(refusal) if refusal.is_permanent() => {
+                return self.refuse(Disposition::UnexpectedProcessingError, now).await;
+            }
+            // The partner sends it again under the same id.
+            As2Arrival::Refused(refusal) => return Err(refusal.into()),
             As2Arrival::Before(Some(before)) => before.receipt.map(|receipt| *receipt),
             As2Arrival::Before(None) => {
                 self.receipts(now).make(Disposition::DuplicateDocument, mic.as_ref())

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_as2_proto::{Headers, safe_file_name};
 use entrepot_nouns::VPath;
 use entrepot_nouns::event::As2Message;
-use entrepot_vfs::{As2Arrival, Upload, Vfs, VfsError};
+use entrepot_vfs::{As2Arrival, CommandRefusal, Upload, Vfs, VfsError};
 
 use crate::limits::BATCH_BYTES;
 
@@ -59,17 +59,20 @@ impl<'a> PayloadFile<'a> {
         Ok(upload)
     }
 
-    /// Publishes it, once.
-    pub(super) async fn finish(
-        mut self,
-        headers: &Headers,
-        message: As2Message,
-    ) -> Result<As2Arrival, VfsError> {
+    /// Writes the rest of it; gives the path that it will have.
+    pub(super) async fn end(&mut self, headers: &Headers) -> Result<VPath, VfsError> {
         self.flush(Some(headers)).await?;
-        match self.upload {
-            Some(upload) => upload.finish_as2(message).await,
-            None => Err(VfsError::Io { problem: "no file was begun".to_owned() }),
-        }
+        self.upload.as_ref().map(|upload| upload.path().clone()).ok_or_else(nothing)
+    }
+
+    /// Publishes it, once, if a message that is new has this permission.
+    pub(super) async fn finish(
+        self,
+        message: As2Message,
+        permission: impl Future<Output = Result<(), CommandRefusal>> + Send + 'static,
+    ) -> Result<As2Arrival, VfsError> {
+        let upload = self.upload.ok_or_else(nothing)?;
+        upload.finish_as2(message, permission).await
     }
 
     /// Nothing of it stays.
@@ -78,4 +81,8 @@ impl<'a> PayloadFile<'a> {
             upload.abort().await;
         }
     }
+}
+
+fn nothing() -> VfsError {
+    VfsError::Io { problem: "no file was begun".to_owned() }
 }

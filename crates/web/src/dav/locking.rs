@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::dav_request::{DavRequest, href, read, target_of, without_parent, xml};
 use crate::files::validators::Validators;
+use crate::hooks::{to_its_end, writing};
 use crate::problem::Problem;
 
 /// The place of a path in the tree of locks.
@@ -187,11 +188,26 @@ pub(super) async fn lock(asked: DavRequest, body: Body) -> Result<Response, Prob
 /// A lock on a name that nothing has makes an empty file of it (RFC 4918 §7.3).
 async fn make_empty(asked: &DavRequest) -> Result<StatusCode, Problem> {
     let how = Create { intent: CreateIntent::Exclusive, expected_size: Some(0), append: false };
-    match asked.vfs().create(asked.path(), how).await {
-        Ok(upload) => upload.finish().await.map(|_| StatusCode::CREATED).map_err(Problem::from),
-        Err(VfsError::Exists) => Ok(StatusCode::OK),
-        Err(error) => Err(without_parent(error.into())),
+    let (rules, path) = (asked.signed_in.rules(&asked.context), asked.path());
+    let command = rules.before(|| writing("write", "LOCK", path)).await?;
+    let upload = match asked.vfs().create(path, how).await {
+        Ok(upload) => upload,
+        Err(VfsError::Exists) => {
+            return rules.after(command, Ok(StatusCode::OK), StatusCode::OK).await;
+        }
+        Err(error) => {
+            let problem = without_parent(error.into());
+            return rules.after(command, Err(problem), StatusCode::CREATED).await;
+        }
+    };
+    if !rules.look() {
+        return Ok(upload.finish().await.map(|_| StatusCode::CREATED)?);
     }
+    let finishing = async move {
+        let uploaded = upload.finish().await.map_err(Problem::from);
+        rules.after_upload(command, uploaded, StatusCode::CREATED).await
+    };
+    to_its_end(Box::pin(finishing)).await.map(|_| StatusCode::CREATED)
 }
 
 async fn refresh(asked: &DavRequest, timeout: std::time::Duration) -> Result<Response, Problem> {

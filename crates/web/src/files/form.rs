@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use bytes::{Bytes, BytesMut};
-use entrepot_nouns::VPath;
-use entrepot_vfs::{Create, CreateIntent, Upload, VfsError};
+use entrepot_nouns::{EventId, VPath};
+use entrepot_vfs::{Create, CreateIntent, IncomingCommand, Upload, Uploaded, VfsError};
 use futures_util::{FutureExt as _, stream};
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use super::file_request::FileRequest;
 use super::{path, trash, versions};
 use crate::accept::Wanted;
 use crate::answers::redirect;
+use crate::hooks::{CommandRules, to_its_end, writing};
 use crate::limits::{BATCH_BYTES, FORM_FIELD_BYTES, FORM_FILES};
 use crate::login::{FormCheck, SignedIn};
 use crate::problem::Problem;
@@ -26,6 +27,7 @@ use crate::upload_body::UploadBody;
 /// What a form asks for, beside its files.
 struct Form {
     signed_in: SignedIn,
+    rules: CommandRules,
     check: FormCheck,
     directory: VPath,
     intent: CreateIntent,
@@ -54,15 +56,18 @@ pub(super) async fn upload(
         let next = body.next().await.map_err(|problem| std::io::Error::other(problem.detail))?;
         Ok::<_, std::io::Error>(next.map(|bytes| (bytes, body)))
     });
-    let mut parts = Multipart::with_constraints(parts, boundary, constraints());
+    let parts = Multipart::with_constraints(parts, boundary, constraints());
     let intent = CreateIntent::Exclusive;
     let directory = target.path;
     let conflict = Conflict::Fail;
-    let mut form = Form { signed_in, check, directory, intent, conflict, made: Vec::new() };
-    while let Some(part) = parts.next_field().await.map_err(unreadable)? {
-        form.take(part).await?;
-    }
-    form.check.must_be_passed()?;
+    let (rules, made) = (signed_in.rules(&context), Vec::new());
+    let is_told = rules.look();
+    let form = Form { signed_in, rules, check, directory, intent, conflict, made };
+    let form = if is_told {
+        to_its_end(Box::pin(form.take_all(parts))).await?
+    } else {
+        form.take_all(parts).await?
+    };
     if wanted == Wanted::Html {
         let folder = trash::folder_address(&form.directory);
         let there = match (&query.trash, &query.versions) {
@@ -89,6 +94,14 @@ fn unreadable(error: multer::Error) -> Problem {
 }
 
 impl Form {
+    async fn take_all(mut self, mut parts: Multipart<'static>) -> Result<Form, Problem> {
+        while let Some(part) = parts.next_field().await.map_err(unreadable)? {
+            self.take(part).await?;
+        }
+        self.check.must_be_passed()?;
+        Ok(self)
+    }
+
     async fn take(&mut self, part: Field<'static>) -> Result<(), Problem> {
         if part.name() == Some("csrf") {
             self.check.give(part.text().await.map_err(unreadable)?.as_bytes());
@@ -109,30 +122,28 @@ impl Form {
             Some("restore") => {
                 let id = trash::id_of(&part.text().await.map_err(unreadable)?)?;
                 let vfs = self.signed_in.vfs();
-                let path = trash::put_back(vfs, id, self.conflict).await?;
+                let command = self.command_on_trash("write", id).await?;
+                let putting = trash::put_back(vfs, id, self.conflict);
+                let path = self.between(command, putting).await?;
                 self.made.push(json!({"path": path, "type": "restored"}));
                 Ok(())
             }
-            Some("purge") => {
-                let vfs = self.signed_in.vfs();
-                match &*part.text().await.map_err(unreadable)? {
-                    "all" => vfs.empty_trash(&self.directory).await.map(drop)?,
-                    id => vfs.purge(trash::id_of(id)?).await.map_err(trash::refused)?,
-                }
-                Ok(())
-            }
+            Some("purge") => self.purge(&part.text().await.map_err(unreadable)?).await,
             Some("restore-version") => {
                 let id = trash::id_of(&part.text().await.map_err(unreadable)?)?;
                 // The address of the form is that of a file.
                 let (vfs, path) = (self.signed_in.vfs(), &self.directory);
-                versions::put_back(vfs, path, id).await?;
+                let command = || writing("write", "POST", path);
+                self.rules.between(command, versions::put_back(vfs, path, id)).await?;
                 self.made.push(json!({"path": path, "type": "restored"}));
                 Ok(())
             }
             Some("delete-version") => {
                 let id = trash::id_of(&part.text().await.map_err(unreadable)?)?;
-                let vfs = self.signed_in.vfs();
-                vfs.remove_version(&self.directory, id).await.map_err(versions::refused)
+                let (vfs, path) = (self.signed_in.vfs(), &self.directory);
+                let removing =
+                    async { vfs.remove_version(path, id).await.map_err(versions::refused) };
+                self.rules.between(|| writing("remove", "POST", path), removing).await
             }
             Some("replace") => {
                 let value = part.text().await.map_err(unreadable)?;
@@ -144,7 +155,8 @@ impl Form {
             Some("mkdir") => {
                 let name = part.text().await.map_err(unreadable)?;
                 let path = self.path_of(&name)?;
-                self.signed_in.vfs().make_directory(&path).await?;
+                let making = async { Ok(self.signed_in.vfs().make_directory(&path).await?) };
+                self.rules.between(|| writing("mkdir", "POST", &path), making).await?;
                 self.made.push(json!({"path": path, "type": "directory"}));
                 Ok(())
             }
@@ -154,17 +166,58 @@ impl Form {
 
     /// Removes a file or directory; its name is encoded as in an address.
     async fn remove(&mut self, encoded: &str) -> Result<(), Problem> {
-        let named = path::decode(&format!("/{encoded}"))?;
-        let name = named.path.file_name().unwrap_or_default();
+        let decoded = path::decode(&format!("/{encoded}"))?;
+        let name = decoded.path.file_name().unwrap_or_default();
         let (vfs, path) = (self.signed_in.vfs(), self.path_of(name)?);
-        let removed = match vfs.remove(&path).await {
-            Err(VfsError::IsDirectory) => trash::remove_directory(vfs, &path).await.map(drop),
-            removed => removed,
+        let removing = async {
+            let removed = match vfs.remove(&path).await {
+                Err(VfsError::IsDirectory) => trash::remove_directory(vfs, &path).await.map(drop),
+                removed => removed,
+            };
+            removed.map_err(Problem::from)
         };
-        removed.map_err(|error| {
-            let problem = Problem::from(error);
-            Problem { detail: format!("'{name}': {}", problem.detail), ..problem }
-        })
+        let removed = self.rules.between(|| writing("remove", "POST", &path), removing).await;
+        removed.map_err(|problem| named(name, problem))
+    }
+
+    /// Deletes for good what was removed.
+    async fn purge(&self, what: &str) -> Result<(), Problem> {
+        let vfs = self.signed_in.vfs();
+        if what == "all" {
+            let folder = &self.directory;
+            let emptying = async { Ok(vfs.empty_trash(folder).await.map(drop)?) };
+            return self.rules.between(|| writing("remove", "POST", folder), emptying).await;
+        }
+        let id = trash::id_of(what)?;
+        let command = self.command_on_trash("remove", id).await?;
+        let purging = async { vfs.purge(id).await.map_err(trash::refused) };
+        self.between(command, purging).await
+    }
+
+    /// A command about something in the trash: about the path that it had. `None`: no rule looks
+    /// at it.
+    async fn command_on_trash(
+        &self,
+        verb: &'static str,
+        id: EventId,
+    ) -> Result<Option<IncomingCommand>, Problem> {
+        if !self.rules.look() {
+            return Ok(None);
+        }
+        let path = self.signed_in.vfs().trashed_path(id).await.map_err(trash::refused)?;
+        Ok(Some(writing(verb, "POST", &path)))
+    }
+
+    /// Does something between the rules on this command; `None`: no rule looks at it.
+    async fn between<T>(
+        &self,
+        command: Option<IncomingCommand>,
+        work: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        match command {
+            Some(command) => self.rules.between(|| command, work).await,
+            None => work.await,
+        }
     }
 
     async fn take_file(&mut self, mut part: Field<'static>) -> Result<(), Problem> {
@@ -178,26 +231,35 @@ impl Form {
         // Some browsers send the whole path of the file on the person's machine.
         let name = name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
         let path = self.path_of(&name)?;
+        let command = self.rules.before(|| writing("write", "POST", &path)).await;
+        let command = command.map_err(|problem| named(&name, problem))?;
+        let stored = self.store(&path, &name, &mut part).await;
+        let uploaded = self.rules.after_upload(command, stored, StatusCode::CREATED).await?;
+        self.made.push(json!({"path": path, "type": "file", "size": uploaded.size}));
+        Ok(())
+    }
+
+    async fn store(
+        &self,
+        path: &VPath,
+        name: &str,
+        part: &mut Field<'static>,
+    ) -> Result<Uploaded, Problem> {
         let how = Create { intent: self.intent, expected_size: None, append: false };
-        let named = |error: VfsError| {
-            let problem = Problem::from(error);
-            Problem { detail: format!("'{name}': {}", problem.detail), ..problem }
-        };
-        let mut upload = self.signed_in.vfs().create(&path, how).await.map_err(named)?;
-        match write(&mut upload, &mut part).await {
+        let refused = |error: VfsError| named(name, error.into());
+        let mut upload = self.signed_in.vfs().create(path, how).await.map_err(refused)?;
+        match write(&mut upload, part).await {
             Ok(()) => {}
             Err(Stop::Refused(error)) => {
                 upload.abort().await;
-                return Err(named(error));
+                return Err(refused(error));
             }
             Err(Stop::Broken(problem)) => {
                 upload.interrupt(&problem.detail).await;
                 return Err(problem);
             }
         }
-        let uploaded = upload.finish().await.map_err(named)?;
-        self.made.push(json!({"path": path, "type": "file", "size": uploaded.size}));
-        Ok(())
+        upload.finish().await.map_err(refused)
     }
 
     fn path_of(&self, name: &str) -> Result<VPath, Problem> {
@@ -205,6 +267,11 @@ impl Form {
             Problem::new(StatusCode::BAD_REQUEST, "EP1004", format!("'{name}': {error}"))
         })
     }
+}
+
+/// Says of which file a problem is.
+fn named(name: &str, problem: Problem) -> Problem {
+    Problem { detail: format!("'{name}': {}", problem.detail), ..problem }
 }
 
 /// Why a file does not go on.

@@ -15,6 +15,7 @@ use entrepot_vfs::{Create, CreateIntent, Upload, Uploaded, Vfs, VfsError};
 use super::file_request::FileRequest;
 use super::path::address;
 use super::validators::{self, Validators};
+use crate::hooks::Published;
 use crate::limits::BATCH_BYTES;
 use crate::problem::Problem;
 use crate::upload_body::UploadBody;
@@ -50,7 +51,11 @@ pub(crate) async fn put(asked: FileRequest, body: Body) -> Result<Response, Prob
     let upload = take(created?, &mut body, expected_size).await?;
     let upload = check_again(vfs, path, &fields, upload).await?;
     let uploaded = upload.finish().await?;
-    answer(vfs, path, &uploaded).await
+    let mut response = answer(vfs, path, &uploaded).await?;
+    if signed_in.rules(&context).look() {
+        response.extensions_mut().insert(Published(uploaded));
+    }
+    Ok(response)
 }
 
 fn length(fields: &HeaderMap) -> Result<Option<u64>, Problem> {

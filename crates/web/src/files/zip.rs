@@ -12,13 +12,14 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use entrepot_net::meter::Running;
 use entrepot_nouns::VPath;
-use entrepot_vfs::{Vfs, VfsError, ZipArchive};
+use entrepot_vfs::{IncomingCommand, Vfs, VfsError, ZipArchive};
 use futures_util::stream;
 use serde::Deserialize;
 
 use super::download::{self, Representation};
 use super::file_request::FileRequest;
 use super::validators::Validators;
+use crate::hooks::reading;
 use crate::limits::{ARCHIVE_NAMES, DOCUMENT_BYTES, PIECE_BYTES};
 use crate::login::SignedIn;
 use crate::problem::Problem;
@@ -79,8 +80,28 @@ fn names_of(pairs: Vec<(String, String)>) -> BTreeSet<String> {
 }
 
 async fn answer(asked: FileRequest, names: BTreeSet<String>) -> Result<Response, Problem> {
+    let rules = asked.signed_in.rules(&asked.context);
+    let is_asked = rules.look() && asked.method != Method::HEAD;
+    let command = is_asked.then(|| command_of(&asked.target.path, &names));
+    match rules.begin(command).await? {
+        Some(begun) => begun.carry_out(Box::pin(packed(asked, names))).await,
+        None => packed(asked, names).await,
+    }
+}
+
+async fn packed(asked: FileRequest, names: BTreeSet<String>) -> Result<Response, Problem> {
     let archive = archive_of(asked.signed_in.vfs(), &asked.target.path, &names).await?;
     send(asked, archive)
+}
+
+/// An archive in the words of rules: they are asked about the folder, or about each entry that was
+/// chosen, as they are about a folder that is moved.
+pub(crate) fn command_of(folder: &VPath, names: &BTreeSet<String>) -> IncomingCommand {
+    // What is no name is refused when it is looked for.
+    let mut chosen = names.iter().filter_map(|name| folder.join(name).ok());
+    let first = chosen.next();
+    let command = reading("read", "GET", first.as_ref().unwrap_or(folder));
+    chosen.fold(command, |command, path| command.and(Some(&path)))
 }
 
 /// The archive of a directory, or of the named entries of it.

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use entrepot_auth::LinkUse;
 use entrepot_nouns::{LinkAction, VPath};
-use entrepot_vfs::{Attributes, Entry, EntryKind, VfsError};
+use entrepot_vfs::{Attributes, Entry, EntryKind, IncomingCommand, VfsError};
 use serde_json::{Value, json};
 
 use super::asked::Asked;
@@ -22,6 +22,7 @@ use crate::files::path::FilePath;
 use crate::files::range::{self, Ranged};
 use crate::files::validators::Validators;
 use crate::files::{FileRequest, FilesQuery, download, listing, zip};
+use crate::hooks::{CommandRules, reading};
 use crate::problem::Problem;
 
 /// What of a request decides on the answer.
@@ -49,7 +50,7 @@ pub(super) async fn get(asked: Asked, request: Request) -> Result<Response, Prob
     match found.kind {
         EntryKind::Directory if wish.query.zip.is_some() => archive(visit, path, wish).await,
         EntryKind::Directory => list(visit, target.path, path, wish).await,
-        EntryKind::File | EntryKind::Link => file(visit, path, &found, wish).await,
+        EntryKind::File | EntryKind::Link => file(visit, path, found, wish).await,
     }
 }
 
@@ -70,7 +71,7 @@ async fn root(visit: LinkVisit, wish: Wish) -> Result<Response, Problem> {
     {
         let path = terms.folder.join(only).map_err(|_| VfsError::NotFound)?;
         let found = visit.signed_in.vfs().published(&path).await?.ok_or(VfsError::NotFound)?;
-        return file(visit, path, &found, wish).await;
+        return file(visit, path, found, wish).await;
     }
     let path = terms.folder.clone();
     list(visit, VPath::root(), path, wish).await
@@ -110,8 +111,34 @@ fn inside(visit: &LinkVisit, path: &VPath) -> Result<VPath, Problem> {
     Ok(path.components().try_fold(terms.folder.clone(), below)?)
 }
 
+/// The command that a request is, if rules look at it. To look at the head of something is not
+/// asked about.
+fn asked_as(
+    rules: &CommandRules,
+    wish: &Wish,
+    command: impl FnOnce() -> IncomingCommand,
+) -> Option<IncomingCommand> {
+    (rules.look() && wish.method != Method::HEAD).then(command)
+}
+
 /// The page or the JSON of a folder; `shown` is its path below the link.
 async fn list(
+    visit: LinkVisit,
+    shown: VPath,
+    path: VPath,
+    wish: Wish,
+) -> Result<Response, Problem> {
+    let rules = visit.rules();
+    // The page of a link that only takes files lists nothing.
+    let may_list = visit.terms.allows(LinkAction::Download);
+    let command = asked_as(&rules, &wish, || reading("list", "GET", &path));
+    match rules.begin(command.filter(|_| may_list)).await? {
+        Some(begun) => begun.carry_out(Box::pin(listed(visit, shown, path, wish))).await,
+        None => listed(visit, shown, path, wish).await,
+    }
+}
+
+async fn listed(
     visit: LinkVisit,
     shown: VPath,
     path: VPath,
@@ -190,13 +217,27 @@ fn request_of(visit: &LinkVisit, path: VPath, wish: Wish) -> FileRequest {
 async fn file(
     visit: LinkVisit,
     path: VPath,
-    found: &Attributes,
+    found: Attributes,
+    wish: Wish,
+) -> Result<Response, Problem> {
+    let rules = visit.rules();
+    let command = asked_as(&rules, &wish, || reading("read", "GET", &path));
+    match rules.begin(command).await? {
+        Some(begun) => begun.carry_out(Box::pin(sent(visit, path, found, wish))).await,
+        None => sent(visit, path, found, wish).await,
+    }
+}
+
+async fn sent(
+    visit: LinkVisit,
+    path: VPath,
+    found: Attributes,
     wish: Wish,
 ) -> Result<Response, Problem> {
     if wish.method == Method::HEAD {
         return download::get(request_of(&visit, path, wish)).await;
     }
-    let known = Validators::of(&path, found);
+    let known = Validators::of(&path, &found);
     let part = part_of(&wish.fields, found.size).filter(|_| known.allow_range(&wish.fields));
     let counting = Counting::begin(&visit, path.to_string(), part).await?;
     let answered = download::get(request_of(&visit, path, wish)).await;
@@ -204,6 +245,15 @@ async fn file(
 }
 
 async fn archive(visit: LinkVisit, path: VPath, wish: Wish) -> Result<Response, Problem> {
+    let rules = visit.rules();
+    let command = asked_as(&rules, &wish, || zip::command_of(&path, &wish.names));
+    match rules.begin(command).await? {
+        Some(begun) => begun.carry_out(Box::pin(packed(visit, path, wish))).await,
+        None => packed(visit, path, wish).await,
+    }
+}
+
+async fn packed(visit: LinkVisit, path: VPath, wish: Wish) -> Result<Response, Problem> {
     let archive = zip::archive_of(visit.signed_in.vfs(), &path, &wish.names).await?;
     let size = archive.size();
     if wish.method == Method::HEAD {

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_auth::LinkUse;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{LinkAction, VPath};
-use entrepot_vfs::{Upload, VfsError};
+use entrepot_vfs::{Upload, Uploaded, VfsError};
 use futures_util::stream;
 use multer::{Field, Multipart};
 use serde_json::json;
@@ -22,6 +22,7 @@ use super::download::used_up;
 use super::page;
 use super::visit::LinkVisit;
 use crate::accept::Wanted;
+use crate::hooks::writing;
 use crate::limits::{BATCH_BYTES, FORM_FILES};
 use crate::problem::Problem;
 use crate::upload_body::UploadBody;
@@ -170,8 +171,34 @@ async fn receive(
     mut source: Source,
     expected: Option<u64>,
 ) -> Result<Arrived, Problem> {
-    let mut upload = create(visit, name, expected).await?;
-    if let Err(problem) = write(&mut upload, &mut source).await {
+    let upload = create(visit, name, expected).await?;
+    let rules = visit.rules();
+    let command = match rules.before(|| writing("write", "PUT", upload.path())).await {
+        Ok(command) => command,
+        Err(problem) => {
+            upload.abort().await;
+            return Err(named(name, problem));
+        }
+    };
+    let stored = upload.path().file_name().unwrap_or(name).to_owned();
+    let uploaded = store(visit, name, upload, &mut source).await;
+    let uploaded = rules.after_upload(command, uploaded, StatusCode::CREATED).await?;
+    Ok(Arrived {
+        name: if visit.terms.allows(LinkAction::Download) { stored } else { name.to_owned() },
+        size: uploaded.size,
+        blake3: uploaded.digests.blake3.map(|digest| hex(&digest)),
+        sha256: uploaded.digests.sha256.map(|digest| hex(&digest)),
+    })
+}
+
+/// Writes all of a file, and publishes it if the link may take one more.
+async fn store(
+    visit: &LinkVisit,
+    name: &str,
+    mut upload: Upload,
+    source: &mut Source,
+) -> Result<Uploaded, Problem> {
+    if let Err(problem) = write(&mut upload, source).await {
         upload.abort().await;
         return Err(named(name, problem));
     }
@@ -186,14 +213,8 @@ async fn receive(
         upload.abort().await;
         return Err(named(name, problem));
     }
-    let stored = upload.path().file_name().unwrap_or(name).to_owned();
     match upload.finish().await {
-        Ok(uploaded) => Ok(Arrived {
-            name: if visit.terms.allows(LinkAction::Download) { stored } else { name.to_owned() },
-            size: uploaded.size,
-            blake3: uploaded.digests.blake3.map(|digest| hex(&digest)),
-            sha256: uploaded.digests.sha256.map(|digest| hex(&digest)),
-        }),
+        Ok(uploaded) => Ok(uploaded),
         Err(error) => {
             gate.give_back_link_use(&visit.link, used).await;
             Err(named(name, error.into()))

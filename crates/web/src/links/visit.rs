@@ -11,6 +11,7 @@ use entrepot_vfs::Session;
 
 use crate::context::RequestContext;
 use crate::credentials::Credentials;
+use crate::hooks::CommandRules;
 use crate::login::SignedIn;
 use crate::problem::Problem;
 use crate::sessions::Holder;
@@ -125,6 +126,13 @@ impl LinkVisit {
         let uses = context.shared().gate().link_uses(&link).await?;
         let (context, root) = (context.clone(), address.root.clone());
         Ok(LinkVisit { context, signed_in, link, terms, uses, root })
+    }
+}
+
+impl LinkVisit {
+    /// The rules on what the link opens: they are those on its owner.
+    pub(super) fn rules(&self) -> CommandRules {
+        self.signed_in.rules_of_link(&self.context, &self.terms.owner)
     }
 }
 

@@ -8,10 +8,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use entrepot_auth::SignIn;
 use entrepot_auth::limits::{CHALLENGE_TIME, OIDC_BEGUN_TIME};
 use entrepot_nouns::Secret;
-use entrepot_vfs::Session;
 
 use crate::connection::Connection;
 use crate::context::RequestContext;
+use crate::hooks::open_session;
 use crate::limits::{CREDENTIAL_BYTES, PROOF_TIME};
 use crate::problem::Problem;
 use crate::sessions::{Holder, UsedSession};
@@ -161,8 +161,7 @@ pub(super) async fn find_or_open(
         return Ok(None);
     };
     let grant = sign_in.grant.clone();
-    let open = async { Session::open(shared.vfs(), grant).await.map_err(Problem::from) };
-    let session = shared.sessions.find_or_open(&key, open).await?;
+    let session = shared.sessions.find_or_open(&key, open_session(context, grant)).await?;
     let is_proven = sign_in.proven_within(PROOF_TIME, shared.env().now());
     Ok(Some((session, BrowserSignIn { cookie, known: sign_in, is_proven })))
 }

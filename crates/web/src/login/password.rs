@@ -8,6 +8,7 @@ use entrepot_nouns::Secret;
 use entrepot_vfs::Session;
 
 use crate::context::RequestContext;
+use crate::hooks::open_session;
 use crate::problem::Problem;
 use crate::sessions::{Holder, UsedSession};
 
@@ -50,7 +51,7 @@ async fn open(context: &RequestContext, user: &str, password: &Secret) -> Result
     let verdict = prove(context, &mut attempt, user, password).await;
     drop(attempt);
     let session = match verdict {
-        Verdict::Granted(grant) => Session::open(shared.vfs(), grant).await.map_err(Problem::from),
+        Verdict::Granted(grant) => open_session(context, grant).await,
         Verdict::Partial { .. } => Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "EP1002",

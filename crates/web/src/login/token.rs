@@ -8,6 +8,7 @@ use entrepot_nouns::Secret;
 use entrepot_vfs::Session;
 
 use crate::context::RequestContext;
+use crate::hooks::open_session;
 use crate::problem::Problem;
 use crate::sessions::{Holder, UsedSession};
 
@@ -36,7 +37,7 @@ async fn open(context: &RequestContext, token: &Secret) -> Result<Session, Probl
     let verdict = attempt.api_token(token).await;
     drop(attempt);
     let session = match verdict {
-        Verdict::Granted(grant) => Session::open(shared.vfs(), grant).await.map_err(Problem::from),
+        Verdict::Granted(grant) => open_session(context, grant).await,
         Verdict::Busy => Err(Problem::busy_with_sign_ins()),
         Verdict::Partial { .. } => Err(invalid()),
         Verdict::Refused { end, .. } => {

@@ -12,10 +12,12 @@ use entrepot_nouns::endpoint::{
 };
 use entrepot_nouns::event::As2Message;
 use entrepot_nouns::{Account, Event, Fact, JobId, SiteId};
+use entrepot_vfs::{Moment, RefusalClass};
 use entrepot_world::name;
 
 use super::client::{Answer, basic};
 use super::fixture::Node;
+use super::hooks;
 use partner::{Message, Partner};
 
 const PAYLOAD: &[u8] = b"ISA*00*          *00*          *ZZ*GLOBEX~\r\n";
@@ -470,4 +472,53 @@ async fn requests_log_in_besides_where_that_was_agreed() {
     assert_eq!(outcome(&partner, &answer), "processed");
     let [message] = &received(&node).await[..] else { panic!("not one message") };
     assert!(message.head.as_deref().unwrap().contains("Authorization: ***"), "{message:?}");
+}
+
+#[tokio::test]
+async fn a_rule_is_asked_before_a_message_counts_and_told_after() {
+    let node = Node::start().await;
+    let partner = Partner::agree(&node, |_| {}).await;
+    let first = partner.message("<1@globex>", PAYLOAD);
+    assert_eq!(outcome(&partner, &first.post(&node).await), "processed");
+    let told = hooks::rules(&node, "as2 write", |question| {
+        let path = question.event.fact.command()?.path.as_deref();
+        let class = match path {
+            Some("/in/order (1).edi") => RefusalClass::Denied,
+            Some("/in/later.edi") => RefusalClass::NotNow,
+            _ => return None,
+        };
+        (question.moment == Moment::Before).then_some(class)
+    });
+    // A copy of what was received gets its receipt, whatever rules say now.
+    assert_eq!(outcome(&partner, &first.post(&node).await), "processed");
+    assert_eq!(told.take(), Vec::<String>::new());
+
+    let second = partner.message("<2@globex>", PAYLOAD);
+    let refused_as = "processed/error: unexpected-processing-error";
+    assert_eq!(outcome(&partner, &second.post(&node).await), refused_as);
+    assert_eq!(told.take(), ["? as2 write /in/order (1).edi anna"]);
+    assert_eq!(refused(&node).await, [refused_as]);
+    let mut later = partner.message("<3@globex>", PAYLOAD);
+    later.plan.file_name = Some("later.edi".to_owned());
+    let answer = later.post(&node).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "EP1030"));
+    assert!(!answer.field("retry-after").is_empty(), "{answer:?}");
+    told.take();
+    assert_eq!(partner.names(&node).await, ["order.edi"], "nothing of them is kept");
+    assert_eq!(refused(&node).await.len(), 1, "what may come again is not refused");
+
+    let mut fourth = partner.message("<4@globex>", PAYLOAD);
+    fourth.plan.file_name = Some("fourth.edi".to_owned());
+    assert_eq!(outcome(&partner, &fourth.post(&node).await), "processed");
+    let bytes = PAYLOAD.len();
+    let done = format!("! as2 write /in/fourth.edi anna 200 {bytes} transfer");
+    assert_eq!(told.take(), ["? as2 write /in/fourth.edi anna".to_owned(), done]);
+
+    // What was refused may be sent again, under its id.
+    node.world.vfs.hooks().set(Vec::new());
+    for again in [&second, &later] {
+        assert_eq!(outcome(&partner, &again.post(&node).await), "processed");
+    }
+    let names = ["fourth.edi", "later.edi", "order (1).edi", "order.edi"];
+    assert_eq!(partner.names(&node).await, names);
 }

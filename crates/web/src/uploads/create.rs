@@ -6,7 +6,7 @@ use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use entrepot_nouns::{Digests, Timestamp, VPath};
-use entrepot_vfs::{CreatedUpload, NewResumable, ResumableStatus, VfsError};
+use entrepot_vfs::{CreatedUpload, NewResumable, ResumableStatus, Vfs, VfsError};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use super::upload_request::{UPLOAD_TICKET, of_upload};
 use crate::context::RequestContext;
 use crate::files::conflict::Conflict;
 use crate::files::upload::{REPR_DIGEST, sha256_of};
+use crate::hooks::{CommandRules, writing};
 use crate::limits::DOCUMENT_BYTES;
 use crate::login::SignedIn;
 use crate::problem::Problem;
@@ -55,18 +56,17 @@ pub(super) async fn begin(
     let patience = context.connection.config.body_time();
     let mut body = UploadBody::new(body, signed_in.clone(), patience);
     let kind = fields.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let vfs = signed_in.vfs();
+    let (vfs, rules) = (signed_in.vfs(), signed_in.rules(context));
     if kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json") {
         let document = body.whole(DOCUMENT_BYTES).await?;
-        let NewUpload { path, how } = of_document(&document)?;
-        let created = vfs.create_resumable(&path, how).await?;
+        let created = create(vfs, &rules, of_document(&document)?).await?;
         let status = created.upload.status().await.map_err(of_upload)?;
         return Ok(created_document(&created, &status));
     }
-    let NewUpload { path, how } = of_fields(fields, &vfs.home())?;
-    let is_empty = how.size == Some(0);
+    let new = of_fields(fields, &vfs.home())?;
+    let is_empty = new.how.size == Some(0);
     let checksum = tus::checksum(fields)?;
-    let created = vfs.create_resumable(&path, how).await?;
+    let created = create(vfs, &rules, new).await?;
     if !is_offset_octets(fields) && !is_empty {
         let status = created.upload.status().await.map_err(of_upload)?;
         return Ok(created_answer(&created, answers::standing(StatusCode::CREATED, &status)));
@@ -75,7 +75,7 @@ pub(super) async fn begin(
     let first = async {
         let start = AppendStart { offset: 0, checksum, body_bytes: length(fields) };
         let status = append_body(&created.upload, start, &mut body).await?;
-        publish_if_whole(&created.upload, status).await
+        publish_if_whole(&created.upload, status, &rules).await
     };
     match first.await {
         Ok(response) => Ok(created_answer(&created, response)),
@@ -86,6 +86,17 @@ pub(super) async fn begin(
             }
             Err(problem)
         }
+    }
+}
+
+/// Begins an upload, if rules let it: what its further requests bring is not asked about.
+async fn create(vfs: &Vfs, rules: &CommandRules, new: NewUpload) -> Result<CreatedUpload, Problem> {
+    let NewUpload { path, how } = new;
+    let command = rules.before(|| writing("write", "POST", &path)).await?;
+    match vfs.create_resumable(&path, how).await {
+        // They are told when it ends.
+        Ok(created) => Ok(created),
+        Err(error) => rules.after(command, Err(error.into()), StatusCode::CREATED).await,
     }
 }
 

@@ -6,13 +6,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use entrepot_vfs::{
-    Append, Checksum, PartUpload, ResumableStatus, ResumableUpload, UploadStage, VfsError,
+    Append, Checksum, PartUpload, ResumableStatus, ResumableUpload, UploadStage, Uploaded, VfsError,
 };
 use futures_util::future::BoxFuture;
 
 use super::answers;
 use super::tus::{self, OFFSET_OCTETS, UPLOAD_LENGTH, UPLOAD_OFFSET};
 use super::upload_request::{UploadRequest, of_upload};
+use crate::hooks::{CommandRules, to_its_end, writing};
 use crate::limits::BATCH_BYTES;
 use crate::problem::Problem;
 use crate::upload_body::UploadBody;
@@ -64,7 +65,7 @@ pub(super) async fn append(request: UploadRequest, body: Body) -> Result<Respons
     let mut body = request.body(body);
     let start = AppendStart { offset, checksum, body_bytes: length(&request.fields) };
     let status = append_body(&request.upload, start, &mut body).await?;
-    publish_if_whole(&request.upload, status).await
+    publish_if_whole(&request.upload, status, &request.rules()).await
 }
 
 /// How a request appends.
@@ -90,15 +91,38 @@ pub(super) async fn append_body(
 pub(super) async fn publish_if_whole(
     upload: &ResumableUpload,
     status: ResumableStatus,
+    rules: &CommandRules,
 ) -> Result<Response, Problem> {
     if !answers::is_due(&status) {
         return Ok(answers::standing(StatusCode::NO_CONTENT, &status));
     }
-    let uploaded = upload.finish().await?;
+    let uploaded = publish(upload, &status, rules).await?;
     let status = upload.status().await.map_err(of_upload)?;
     let mut response = answers::standing(StatusCode::NO_CONTENT, &status);
     answers::add_published(response.headers_mut(), &status.path, &uploaded);
     Ok(response)
+}
+
+/// Publishes an upload. Rules were asked when it began, and are told now, unless it is published
+/// already.
+pub(super) async fn publish(
+    upload: &ResumableUpload,
+    status: &ResumableStatus,
+    rules: &CommandRules,
+) -> Result<Uploaded, Problem> {
+    if !rules.look() || matches!(status.stage, UploadStage::Finished(_)) {
+        return Ok(upload.finish().await?);
+    }
+    let mut command = rules.asked_before(|| writing("write", "POST", &status.path));
+    let (upload, told) = (upload.clone(), rules.clone());
+    let publishing = async move {
+        let uploaded = upload.finish().await.map_err(Problem::from);
+        if let (Some(command), Ok(status)) = (&mut command, upload.status().await) {
+            command.stored_at(&status.path);
+        }
+        told.after_upload(command, uploaded, StatusCode::OK).await
+    };
+    to_its_end(Box::pin(publishing)).await
 }
 
 /// PUT of a part.

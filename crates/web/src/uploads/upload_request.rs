@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 
 use super::tus::{self, UPLOAD_OFFSET};
 use crate::context::RequestContext;
+use crate::hooks::CommandRules;
 use crate::login::SignedIn;
 use crate::problem::Problem;
 use crate::upload_body::UploadBody;
@@ -55,6 +56,16 @@ impl UploadRequest {
         };
         let fields = std::mem::take(&mut head.headers);
         Ok(UploadRequest { context, upload, fields, sender })
+    }
+
+    /// The rules on the upload.
+    pub(super) fn rules(&self) -> CommandRules {
+        match &self.sender {
+            Sender::Owner(signed_in) => signed_in.rules(&self.context),
+            Sender::Ticket(ticketed) => {
+                CommandRules::of_account(&self.context, &ticketed.principal().account.name)
+            }
+        }
     }
 
     /// The body, which comes as long as the account may send it.
