@@ -6,7 +6,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
@@ -48,9 +47,10 @@ impl Partners {
         let most = Arc::clone(&partners.most);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (came, now, most) = (Arc::clone(&came), Arc::clone(&now), Arc::clone(&most));
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let (came, now) = (Arc::clone(&came), Arc::clone(&now));
                 // A request that ends in the middle is none.
-                std::thread::spawn(move || drop(serve(stream, &came, &now, &most)));
+                std::thread::spawn(move || drop(serve(stream, &came, &now)));
             }
         });
         Ok(partners)
@@ -66,28 +66,23 @@ impl Partners {
     }
 }
 
-/// Answers the requests of one connection.
-fn serve(
-    mut stream: TcpStream,
-    came: &Mutex<Came>,
-    now: &AtomicUsize,
-    most: &AtomicUsize,
-) -> Result<()> {
-    loop {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte)?;
-            head.extend(byte);
-        }
-        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        let answer = answer(&String::from_utf8(head)?, came);
-        // Long enough to meet others.
-        std::thread::sleep(Duration::from_millis(2));
-        now.fetch_sub(1, Ordering::SeqCst);
-        let answer = format!("HTTP/1.1 {}\r\nContent-Length: 0\r\n\r\n", answer?);
-        stream.write_all(answer.as_bytes())?;
+/// Answers the request of a connection, which counts from its begin until it is answered.
+fn serve(mut stream: TcpStream, came: &Mutex<Came>, now: &AtomicUsize) -> Result<()> {
+    let answer = read(&mut stream).and_then(|head| answer(&head, came));
+    now.fetch_sub(1, Ordering::SeqCst);
+    let answer = answer?;
+    let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    Ok(stream.write_all(answer.as_bytes())?)
+}
+
+fn read(stream: &mut TcpStream) -> Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        head.extend(byte);
     }
+    Ok(String::from_utf8(head)?)
 }
 
 /// Notes what came; the status of the answer. Each tenth request is refused the first time.

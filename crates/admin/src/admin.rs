@@ -173,12 +173,6 @@ impl Admin {
             Request::Transfers { filter } => query::transfers(parts, actor.site, filter).await,
             Request::Transfer { id } => query::transfer(parts, actor.site, id).await,
             Request::Events { filter } => query::events(parts, actor.site, filter).await,
-            Request::ExplainRules { question } => self.explain(actor, question).await,
-            Request::DryRunRule { order } => self.dry_run_rule(actor, *order).await,
-            Request::TestRules { source } => self.test_rules(actor, source).await,
-            Request::LintRules { source } => self.lint_rules(actor, source).await,
-            Request::DiffRules { source } => self.diff_rules(actor, source).await,
-            Request::ReplayRule { order } => self.replay_rule(actor, *order).await,
             Request::Trace { subject } => self.trace(actor, subject).await,
             Request::As2 { ask } => self.as2(actor, ask).await,
             Request::Jobs { filter } => query::jobs(parts, actor.site, filter).await,
@@ -187,13 +181,9 @@ impl Admin {
             Request::CancelJob { id } => self.act(actor, id, JobAction::Cancel).await,
             Request::DecideHeld { id, decision } => self.decide_held(actor, id, decision).await,
             Request::Approvals | Request::AnswerApproval { .. } => self.asked(actor, request).await,
-            Request::RunRule { name, parameters } => self.run_rule(actor, name, parameters).await,
-            Request::PauseRule { .. } | Request::ResumeRule { .. } => {
-                self.pause_rule(actor, request).await
-            }
-            Request::SeenFiles { .. } | Request::Forget { .. } => self.seen(actor, request).await,
             Request::Sessions => serving::sessions(parts, self.serving()?, actor).await,
             Request::EndSession { id } => serving::end_session(parts, self.serving()?, actor, id),
+            Request::EndSignIn { id } => self.end_sign_in(actor, id).await,
             Request::LimitSession { id, rates } => self.limit_session(actor, id, rates),
             Request::LimitNode { rates } => serving::limit_node(self.serving()?, actor, rates),
             Request::StopNode => serving::stop_node(self.serving()?, actor),
@@ -220,13 +210,12 @@ impl Admin {
             Request::CreateLink { link } => self.create_link(actor, *link).await,
             Request::RevokeLink { name } => self.revoke_link(actor, name).await,
             Request::DeleteLink { name } => self.delete_link(actor, name).await,
-            Request::SignIns { .. } | Request::EndSignIn { .. } => {
-                self.browsers(actor, request).await
-            }
+            Request::SignIns { account } => self.list_sign_ins(actor, account.as_ref()).await,
             Request::MakeRecoveryCodes { account } => self.recovery_codes(actor, &account).await,
             Request::MakeSetUpToken => self.make_set_up_token(actor).await,
             Request::LoginLimits => Ok(serving::login_limits(self.serving()?, actor).await),
             Request::Unlock { target } => serving::unlock(self.serving()?, actor, &target),
+            request => self.of_rules(actor, request).await,
         }
     }
 

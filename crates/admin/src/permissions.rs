@@ -50,7 +50,6 @@ pub fn needed(request: &Request) -> AdminRight {
         Request::RunRule { .. } => AdminRight::Run,
         Request::AnswerApproval { .. } => AdminRight::Approve,
         Request::PauseRule { .. }
-        | Request::ResumeRule { .. }
         | Request::Forget { .. }
         | Request::RetryJob { .. }
         | Request::ReplayRule { .. }

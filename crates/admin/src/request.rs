@@ -33,7 +33,7 @@ use crate::node_row::NodeRow;
 use crate::planned_change::PlannedChange;
 use crate::rule_orders::{DryRunOrder, ReplayOrder, RuleSource};
 use crate::rule_question::RuleQuestion;
-use crate::shown_job::{RetryRule, ShownJob, StartedRule};
+use crate::shown_job::{RetryRule, RulePause, ShownJob, StartedRule};
 pub use crate::shown_rows::{BackupNote, JournalHead, NumberedEvent, SessionRow};
 
 /// What can be asked.
@@ -209,15 +209,13 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         parameters: Map<String, Value>,
     },
-    /// Has the jobs of a rule wait until it is resumed; what runs goes on.
+    /// Has the jobs of a rule wait, or go on, also those of one that the server paused because it
+    /// ran too often. What runs goes on.
     PauseRule {
-        /// The rule.
+        /// As `List` shows it.
         name: Name,
-    },
-    /// Takes `PauseRule` back, and what the server did of itself with a rule that ran too often.
-    ResumeRule {
-        /// The rule.
-        name: Name,
+        /// What becomes of its jobs.
+        to: RulePause,
     },
     /// The files that a rule has found in the folder that it watches, by path.
     SeenFiles {
@@ -487,8 +485,7 @@ impl fmt::Debug for Request {
             Request::Job { id } => write!(f, "Job({id})"),
             Request::RetryJob { id, .. } => write!(f, "RetryJob({id})"),
             Request::RunRule { name, .. } => write!(f, "RunRule({name})"),
-            Request::PauseRule { name } => write!(f, "PauseRule({name})"),
-            Request::ResumeRule { name } => write!(f, "ResumeRule({name})"),
+            Request::PauseRule { name, to } => write!(f, "PauseRule({name}, {to:?})"),
             Request::SeenFiles { rule, .. } => write!(f, "SeenFiles({rule})"),
             Request::Forget { rule, path } => write!(f, "Forget({rule} {path})"),
             Request::CancelJob { id } => write!(f, "CancelJob({id})"),
@@ -771,7 +768,7 @@ pub enum Response {
         /// Wrong passwords that were forgotten.
         failures: u32,
     },
-    /// To `Delete`, `DeleteLink`, `RetryJob`, `PauseRule`, `ResumeRule`, `Forget`, `CancelJob`, `AnswerApproval`,
+    /// To `Delete`, `DeleteLink`, `RetryJob`, `PauseRule`, `Forget`, `CancelJob`, `AnswerApproval`,
     /// `DecideHeld`, `EndSession`, `LimitSession`, `EndSignIn`, `RenewCertificate` and what is
     /// asked of nodes.
     Done,

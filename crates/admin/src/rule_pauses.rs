@@ -7,28 +7,27 @@ use entrepot_nouns::{Fact, Kind, Name, Noun as _, Rule};
 use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
-use crate::request::{Request, Response};
+use crate::request::Response;
+use crate::shown_job::RulePause;
 
 impl Admin {
     /// Pauses or resumes a rule. One that is as it is asked for stays so, and nothing is told.
     ///
     /// Whoever keeps the service running may do this, also where a key or an endpoint of the rule
     /// is for others: the document says no more than before.
-    pub(crate) async fn pause_rule(&self, actor: &Actor, request: Request) -> Result<Response> {
-        let (name, paused) = match request {
-            Request::PauseRule { name } => (name, true),
-            Request::ResumeRule { name } => (name, false),
-            other => {
-                let problem = format!("{other:?} pauses no rule");
-                return Err(AdminError::Internal { what: "pausing a rule", problem });
-            }
-        };
+    pub(crate) async fn pause_rule(
+        &self,
+        actor: &Actor,
+        name: Name,
+        to: RulePause,
+    ) -> Result<Response> {
         let (parts, site) = (self.parts(), actor.site);
         let mut tx = parts.db.begin().await?;
         let Some(mut rule) = tx.find::<Rule>(site, &name).await? else {
             drop(tx);
             return Err(self.missing_noun(actor, Kind::Rule, &name).await);
         };
+        let paused = to == RulePause::Paused;
         if rule.noun.paused == paused {
             return Ok(Response::Done);
         }
@@ -36,7 +35,7 @@ impl Admin {
         rule.noun.check().map_err(|flaw| AdminError::Refused { problem: flaw.problem })?;
         tx.put(site, rule.id, &rule.noun, parts.env.now()).await?;
         let scope = Scope { account: actor.account(), ..Scope::site(site) };
-        let events = changes(actor, &name, paused).map(|fact| parts.recorder.event(&scope, fact));
+        let events = changes(actor, &name, to).map(|fact| parts.recorder.event(&scope, fact));
         for event in &events {
             tx.insert_event(event).await?;
         }
@@ -47,7 +46,7 @@ impl Admin {
 }
 
 /// What is told of it.
-fn changes(actor: &Actor, name: &Name, paused: bool) -> [Fact; 2] {
+fn changes(actor: &Actor, name: &Name, to: RulePause) -> [Fact; 2] {
     let (rule, by) = (name.clone(), actor.name.clone());
     let changed = Fact::ConfigChanged {
         noun: Kind::Rule,
@@ -56,10 +55,11 @@ fn changes(actor: &Actor, name: &Name, paused: bool) -> [Fact; 2] {
         by: by.clone(),
         fields: vec!["paused".to_owned()],
     };
-    let told = if paused {
-        Fact::RulePaused { paused: PausedFact { rule, by, path: None, reason: None } }
-    } else {
-        Fact::RuleResumed { resumed: ResumedFact { rule, by } }
+    let told = match to {
+        RulePause::Paused => {
+            Fact::RulePaused { paused: PausedFact { rule, by, path: None, reason: None } }
+        }
+        RulePause::Resumed => Fact::RuleResumed { resumed: ResumedFact { rule, by } },
     };
     [changed, told]
 }

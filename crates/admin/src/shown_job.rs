@@ -22,12 +22,8 @@ pub struct ShownJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<JobId>,
     /// It waits until somebody resumes its rule, which is paused.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     pub rule_paused: bool,
-}
-
-fn is_false(it: &bool) -> bool {
-    !it
 }
 
 /// A rule that was started by hand.
@@ -49,4 +45,14 @@ pub enum RetryRule {
     /// By the rule as it is now, if that has each step that the job went past or failed at, under
     /// the same address and with the same word.
     Current,
+}
+
+/// What becomes of the jobs of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RulePause {
+    /// They are made, and wait.
+    Paused,
+    /// They run.
+    Resumed,
 }

@@ -10,20 +10,21 @@ use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::parts::{AdminParts, ServingParts};
-use crate::request::{Request, Response};
+use crate::request::Response;
 
 impl Admin {
-    /// Lists browsers, or signs one out.
-    pub(crate) async fn browsers(&self, actor: &Actor, request: Request) -> Result<Response> {
-        let parts = self.parts();
-        match request {
-            Request::SignIns { account } => list(parts, actor, account.as_ref()).await,
-            Request::EndSignIn { id } => end(parts, self.serving().ok(), actor, id).await,
-            _ => Err(AdminError::Internal {
-                what: "browsers that are signed in",
-                problem: "another request came".to_owned(),
-            }),
-        }
+    /// Browsers that are signed in.
+    pub(crate) async fn list_sign_ins(
+        &self,
+        actor: &Actor,
+        account: Option<&Name>,
+    ) -> Result<Response> {
+        list(self.parts(), actor, account).await
+    }
+
+    /// Signs a browser out.
+    pub(crate) async fn end_sign_in(&self, actor: &Actor, id: SessionId) -> Result<Response> {
+        end(self.parts(), self.serving().ok(), actor, id).await
     }
 }
 

@@ -8,25 +8,11 @@ use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::limits::{QUERY_ROWS, QUERY_ROWS_DEFAULT};
-use crate::request::{Request, Response};
+use crate::request::Response;
 
 impl Admin {
-    /// Shows what a rule has found, or has a file of it found anew.
-    pub(crate) async fn seen(&self, actor: &Actor, request: Request) -> Result<Response> {
-        match request {
-            Request::SeenFiles { rule, after, limit } => {
-                self.seen_files(actor, &rule, after, limit).await
-            }
-            Request::Forget { rule, path } => self.forget_file(actor, rule, path).await,
-            other => {
-                let problem = format!("{other:?} is not about files that were found");
-                Err(AdminError::Internal { what: "asking a watched folder", problem })
-            }
-        }
-    }
-
     /// In the order of their paths.
-    async fn seen_files(
+    pub(crate) async fn seen_files(
         &self,
         actor: &Actor,
         rule: &Name,
@@ -46,7 +32,12 @@ impl Admin {
     }
 
     /// Has a file found anew.
-    async fn forget_file(&self, actor: &Actor, name: Name, path: String) -> Result<Response> {
+    pub(crate) async fn forget_file(
+        &self,
+        actor: &Actor,
+        name: Name,
+        path: String,
+    ) -> Result<Response> {
         let rule = self.watching_rule(actor, &name).await?;
         let parts = self.parts();
         let by = actor.name.clone();

@@ -423,8 +423,8 @@ pub(crate) enum RuleCommand {
     /// Say which jobs a rule would make again of events that have happened, and with the id that is
     /// shown then, make them: each once, however often it is said.
     Replay(ReplayArgs),
-    /// Have the jobs of a rule wait until it is resumed. What runs goes on, and events go on to make
-    /// jobs.
+    /// Have the jobs of a rule wait until it is resumed. What runs goes on, and events go on to
+    /// make jobs.
     Pause {
         /// Its name, as `list` shows it.
         name: Name,

@@ -3,8 +3,9 @@
 use entrepot_admin::{HeldDecision, NumberedEvent, Response, ShownJob};
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
 use entrepot_nouns::event::{
-    As2ReceiptSending, As2ReceivedReceipt, As2Rejection, ConfigExportFact, FileFact, PoolsFact,
-    ProgramFact, RemovedFact, ReplayedFact, RetriedFact, RetryingFact, SessionLimitFact,
+    As2ReceiptSending, As2ReceivedReceipt, As2Rejection, ConfigExportFact, FileFact, PausedFact,
+    PoolsFact, ProgramFact, RemovedFact, ReplayedFact, RetriedFact, RetryingFact, SessionLimitFact,
+    StoppedFact,
 };
 use entrepot_nouns::{
     CommandFact, Event, Fact, Job, JobStep, PoolPlaces, Timestamp, Transfer, TransferId,
@@ -176,6 +177,18 @@ fn print_event(numbered: &NumberedEvent) {
     println!("{}  {:>6}  {:<18} {who:<12} {what}", event.at, numbered.sequence, event.fact.kind());
 }
 
+/// Behind what jobs stand still.
+fn stop(stopped: &StoppedFact) -> String {
+    format!("rule {}, behind '{}': {}", stopped.rule, stopped.order, stopped.error)
+}
+
+/// Why a rule is paused.
+fn pause(paused: &PausedFact) -> String {
+    let why = paused.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+    let path = paused.path.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+    format!("rule {} by {}{why}{path}", paused.rule, paused.by)
+}
+
 /// One line that says what happened.
 pub(crate) fn describe(event: &Event) -> String {
     match &event.fact {
@@ -205,17 +218,11 @@ pub(crate) fn describe(event: &Event) -> String {
         Fact::JobFailed { rule, attempts, error } => {
             format!("rule {rule} after {attempts} attempts: {error}")
         }
-        Fact::OrderStopped { stopped } => {
-            format!("rule {}, behind '{}': {}", stopped.rule, stopped.order, stopped.error)
-        }
+        Fact::OrderStopped { stopped } => stop(stopped),
         Fact::JobDone { rule } => format!("rule {rule}"),
         Fact::JobRetried { retried: RetriedFact { rule, by, .. } }
         | Fact::JobCancelled { rule, by } => format!("rule {rule}, by {by}"),
-        Fact::RulePaused { paused } => {
-            let why = paused.reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
-            let path = paused.path.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
-            format!("rule {} by {}{why}{path}", paused.rule, paused.by)
-        }
+        Fact::RulePaused { paused } => pause(paused),
         Fact::RuleResumed { resumed } => format!("rule {} by {}", resumed.rule, resumed.by),
         Fact::ConfigChanged { noun, name, action, by, fields } => {
             format!("{noun} {name} {action} by {by}: {}", fields.join(", "))

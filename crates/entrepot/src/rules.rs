@@ -38,10 +38,12 @@ pub(crate) async fn run(
         RuleCommand::Diff(args) => rule_reports::diff(client, output, args).await,
         RuleCommand::Replay(args) => rule_reports::replay(client, output, args).await,
         RuleCommand::Pause { name } => {
-            done(client, output, json!({"request": "pause-rule", "name": name})).await
+            done(client, output, json!({"request": "pause-rule", "name": name, "to": "paused"}))
+                .await
         }
         RuleCommand::Resume { name } => {
-            done(client, output, json!({"request": "resume-rule", "name": name})).await
+            done(client, output, json!({"request": "pause-rule", "name": name, "to": "resumed"}))
+                .await
         }
     }
 }

@@ -92,7 +92,10 @@ fn uses() -> Vec<Value> {
         json!({"rule": {"name": "r", "when": {"event": "file.uploaded"}, "as": run_as,
             "do": [{"deliver": {"endpoint": endpoint, "path": "{name}"}}]}})
     };
-    let mount = |account: &str, endpoint: &str| json!({"mount": {"name": "m", "account": account, "path": "/m", "endpoint": endpoint}});
+    let mount = |account: &str, endpoint: &str| {
+        json!({"mount":
+            {"name": "m", "account": account, "path": "/m", "endpoint": endpoint}})
+    };
     vec![
         rule(Some("payroll"), "inbox"),
         rule(None, "vault"),
@@ -149,7 +152,7 @@ async fn endpoints_and_accounts_that_name_their_users_are_used_by_nobody_else() 
     ask("eve", Request::Create { noun: asks }).await.unwrap();
     let noun = Box::new(serde_json::from_value(uses().remove(1)).unwrap());
     ask("tina", Request::Create { noun }).await.unwrap();
-    ask("eve", Request::PauseRule { name: name("r") }).await.unwrap();
+    ask("eve", Request::PauseRule { name: name("r"), to: RulePause::Paused }).await.unwrap();
     let wrong = bench.change(Kind::Endpoint, "vault", json!({"users": ["payroll"]})).await;
     let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.contains("neither of type admin nor a group"), "{wrong}");

@@ -39,7 +39,6 @@ const LEAST: &[(&str, Role)] = &[
     ("seen-files", Role::Auditor),
     ("forget", Role::Operator),
     ("pause-rule", Role::Operator),
-    ("resume-rule", Role::Operator),
     ("dry-run-rule", Role::Auditor),
     ("diff-rules", Role::Auditor),
     ("trace", Role::Auditor),
@@ -110,6 +109,7 @@ fn sample(word: &str) -> Request {
         "dry-run-rule" => json!({"order": {"rule": "none"}}),
         "test-rules" | "lint-rules" | "diff-rules" => json!({"source": {}}),
         "seen-files" => json!({"rule": "nobody"}),
+        "pause-rule" => json!({"name": "nobody", "to": "paused"}),
         "forget" => json!({"rule": "nobody", "path": "a"}),
         "replay-rule" => json!({"order": {"rule": "none", "of": {"event": "1"}}}),
         "trace" => json!({"subject": "/none"}),
@@ -124,8 +124,7 @@ fn sample(word: &str) -> Request {
         "set-log-levels" => json!({"levels": {}}),
         "set-node-pools" => json!({"name": "n", "places": {"target": 9}}),
         "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token" | "link"
-        | "remove-passkey" | "revoke-link" | "delete-link" | "run-rule" | "pause-rule"
-        | "resume-rule" => {
+        | "remove-passkey" | "revoke-link" | "delete-link" | "run-rule" => {
             json!({"name": "nobody"})
         }
         "create-link" => json!({"link": {
@@ -146,6 +145,16 @@ fn sample(word: &str) -> Request {
     let Value::Object(mut fields) = rest else { panic!("fields") };
     fields.insert("request".to_owned(), word.into());
     serde_json::from_value(Value::Object(fields)).unwrap()
+}
+
+#[tokio::test]
+async fn somebody_answers_each_request() {
+    let bench = bench().await;
+    for word in words() {
+        let answer = bench.ask(sample(&word)).await;
+        let is_nobodys = matches!(&answer, Err(AdminError::Internal { .. }));
+        assert!(!is_nobodys, "{word}: {answer:?}");
+    }
 }
 
 /// A bench with a gate, by which accounts become actors.

@@ -23,8 +23,8 @@ async fn a_rule_is_paused_and_resumed_once_and_a_waited_one_is_not() {
     let waited = json!({"name": "w", "when": {"before": ["ftp DELE"]},
         "do": [{"refuse": {"text": "no"}}]});
     bench.create(json!({ "rule": waited })).await.unwrap();
-    let pause = |of: &str| Request::PauseRule { name: name(of) };
-    let resume = |of: &str| Request::ResumeRule { name: name(of) };
+    let pause = |of: &str| Request::PauseRule { name: name(of), to: RulePause::Paused };
+    let resume = |of: &str| Request::PauseRule { name: name(of), to: RulePause::Resumed };
     for request in [pause("r"), pause("r"), resume("r"), resume("r"), pause("r")] {
         assert!(matches!(bench.ask(request).await.unwrap(), Response::Done));
     }

@@ -350,15 +350,15 @@ pub(crate) enum RulesWorkload {
     /// a listing, and the bytes are those that the node has taken since before it saw the first
     /// file. Only if it is named.
     Watch,
-    /// No jobs: events of uploads before `--rules` rules of which each looks for another folder, until
-    /// all are in the database. A unit is an event. Only if it is named.
+    /// No jobs: events of uploads before `--rules` rules of which each looks for another folder,
+    /// until all are in the database. A unit is an event. Only if it is named.
     Match,
     /// One upload after the other on an idle node: the times are those from the moment when the
-    /// event is durable, as when the client is answered, until its job, which does nothing, is done.
-    /// Only if it is named.
+    /// event is durable, as when the client is answered, until its job, which does nothing, is
+    /// done. Only if it is named.
     Latency,
-    /// No jobs but those of `--waiting`: the metrics of the node are read two hundred times. Only if
-    /// it is named.
+    /// No jobs but those of `--waiting`: the metrics of the node are read two hundred times. Only
+    /// if it is named.
     Scrape,
 }
 

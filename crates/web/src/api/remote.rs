@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use entrepot_admin::{
     As2Query, As2Request, Cursor, EventQuery, JobQuery, Problem, RateOrder, Request, RetryRule,
-    TransferQuery,
+    RulePause, TransferQuery,
 };
 use entrepot_admin::{FieldFilter, Response as Answer, RuleQuestion, RuleSubject, SortOrder};
 use entrepot_nouns::{Kind, Name, NounVersion};
@@ -236,8 +236,7 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::Change { .. }
         | Request::Delete { .. } => of_noun(request, raw)?,
         Request::DryRun { of } => operation(of, &body("of"))?.with("dry_run", Some(true)),
-        Request::Plan { .. } => Operation::new("plan_configuration").with_body(documents(raw)),
-        Request::Apply { .. } => Operation::new("apply_configuration").with_body(documents(raw)),
+        Request::Plan { .. } | Request::Apply { .. } => of_documents(request, raw),
         Request::Export { kinds } => export(kinds),
         Request::Transfers { filter } => transfers(filter),
         Request::Transfer { id } => Operation::at("get_transfer", id),
@@ -260,7 +259,6 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         | Request::SeenFiles { .. }
         | Request::Forget { .. }
         | Request::PauseRule { .. }
-        | Request::ResumeRule { .. }
         | Request::RunRule { .. } => of_jobs(request)?,
         Request::Certificates => Operation::list("list_certificates", None),
         Request::RenewCertificate { listener } => Operation::at("renew_certificate", listener),
@@ -299,6 +297,13 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
     })
 }
 
+/// The same, of documents.
+fn of_documents(request: &Request, raw: &Value) -> Operation {
+    let is_plan = matches!(request, Request::Plan { .. });
+    let id = if is_plan { "plan_configuration" } else { "apply_configuration" };
+    Operation::new(id).with_body(documents(raw))
+}
+
 /// The same, of what concerns runs of rules.
 fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
     Ok(match request {
@@ -316,8 +321,8 @@ fn of_jobs(request: &Request) -> Result<Operation, RemoteError> {
         Request::RunRule { name, parameters } => {
             Operation::at("run_rule", name).with_body(json!({ "parameters": parameters }))
         }
-        Request::PauseRule { name } => Operation::at("pause_rule", name),
-        Request::ResumeRule { name } => Operation::at("resume_rule", name),
+        Request::PauseRule { name, to: RulePause::Paused } => Operation::at("pause_rule", name),
+        Request::PauseRule { name, to: RulePause::Resumed } => Operation::at("resume_rule", name),
         Request::SeenFiles { rule, after, limit } => Operation::at("list_seen_files", rule)
             .with("after", after.as_ref())
             .with("limit", limit.as_ref()),
@@ -662,14 +667,18 @@ mod tests {
                 vec![json!({"id": id, "rates": "reset"}), json!({"id": id, "rates": {"set": {}}})]
             }
             "limit-node" => vec![json!({"rates": "reset"}), json!({"rates": {"set": {}}})],
+            "pause-rule" => {
+                vec![json!({"name": "n", "to": "paused"}), json!({"name": "n", "to": "resumed"})]
+            }
             "seen-files" => one(json!({"rule": "n", "after": "a b", "limit": 5})),
             "forget" => one(json!({"rule": "n", "path": "a b"})),
             "run-rule" => one(json!({"name": "n", "parameters": {"day": "x"}})),
             "set-node-pools" => one(json!({"name": "n", "places": {"target": 9}})),
             "set-log-levels" => one(json!({"levels": {"auth": "debug"}})),
             "node" | "drain-node" | "undrain-node" | "remove-node" | "revoke-token"
-            | "remove-passkey" | "link" | "revoke-link" | "delete-link" | "pause-rule"
-            | "resume-rule" => one(json!({"name": "n"})),
+            | "remove-passkey" | "link" | "revoke-link" | "delete-link" => {
+                one(json!({"name": "n"}))
+            }
             "create-link" => {
                 one(json!({"link": {"owner": "n", "folder": "/", "allows": ["download"]}}))
             }

@@ -157,7 +157,6 @@ pub(crate) fn of(request: &Request, mut answered: Answered) -> Result<Answer> {
         | Request::RetryJob { .. }
         | Request::Forget { .. }
         | Request::PauseRule { .. }
-        | Request::ResumeRule { .. }
         | Request::CancelJob { .. }
         | Request::DecideHeld { .. }
         | Request::AnswerApproval { .. }

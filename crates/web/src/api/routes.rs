@@ -209,6 +209,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(of_links());
     routes.extend(of_sessions());
     routes.extend(of_transfers_and_events());
+    routes.extend(of_rules());
     routes.extend(of_jobs());
     routes.extend(of_approvals());
     routes.extend(of_nodes());
@@ -433,17 +434,9 @@ const STARTED: &str = "It is started: the job follows.";
 const TRACED: &str = "A path as accounts see it, the name of a file, the id of an event, a \
                       transfer or a job, or the number of an event.";
 
-fn of_jobs() -> Vec<Route> {
+fn of_rules() -> Vec<Route> {
     const TAG: &str = "jobs";
     vec![
-        Route::new(Method::GET, "/jobs", jobs::list)
-            .about(TAG, "list_jobs", "Runs of rules, newest first.")
-            .query(listed(&[once("state", "In this state."), once("rule", "Of this rule.")]))
-            .gives(Schema::page::<entrepot_nouns::Job>()),
-        Route::new(Method::POST, "/rules/{name}/run", jobs::run_rule)
-            .about(TAG, "run_rule", "Starts a rule whose `when` is `call`.")
-            .body(schema::<jobs::RuleRun>())
-            .answers(Answer::json(202, STARTED, Some(schema::<entrepot_admin::StartedRule>()))),
         Route::new(Method::GET, "/explanations", explanations::show)
             .about(TAG, "explain_rules", "Why an event started which rules, and which not.")
             .query(vec![
@@ -493,6 +486,20 @@ fn of_jobs() -> Vec<Route> {
             .about(TAG, "forget_file", "Has a file of the folder that a rule watches found anew.")
             .body(schema::<rules::ForgottenFile>())
             .done(),
+    ]
+}
+
+fn of_jobs() -> Vec<Route> {
+    const TAG: &str = "jobs";
+    vec![
+        Route::new(Method::GET, "/jobs", jobs::list)
+            .about(TAG, "list_jobs", "Runs of rules, newest first.")
+            .query(listed(&[once("state", "In this state."), once("rule", "Of this rule.")]))
+            .gives(Schema::page::<entrepot_nouns::Job>()),
+        Route::new(Method::POST, "/rules/{name}/run", jobs::run_rule)
+            .about(TAG, "run_rule", "Starts a rule whose `when` is `call`.")
+            .body(schema::<jobs::RuleRun>())
+            .answers(Answer::json(202, STARTED, Some(schema::<entrepot_admin::StartedRule>()))),
         Route::new(Method::GET, "/jobs/{id}", jobs::show)
             .about(TAG, "get_job", "Shows one, with the event that started it.")
             .gives(schema::<entrepot_admin::ShownJob>()),

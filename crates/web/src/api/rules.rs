@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use entrepot_admin::{DryRunOrder, ReplayOrder, Request, Response as Answer, RuleSource};
+use entrepot_admin::{
+    DryRunOrder, ReplayOrder, Request, Response as Answer, RulePause, RuleSource,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -71,12 +73,14 @@ pub(crate) async fn replay(call: Call) -> Result<Response, Problem> {
 
 pub(crate) async fn pause(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
-    change_answer(call.ask(Request::PauseRule { name: call.word()? }).await?)
+    change_answer(call.ask(Request::PauseRule { name: call.word()?, to: RulePause::Paused }).await?)
 }
 
 pub(crate) async fn resume(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
-    change_answer(call.ask(Request::ResumeRule { name: call.word()? }).await?)
+    change_answer(
+        call.ask(Request::PauseRule { name: call.word()?, to: RulePause::Resumed }).await?,
+    )
 }
 
 /// Which file is to be found anew.
