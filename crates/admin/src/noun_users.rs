@@ -1,5 +1,5 @@
-//! Who may use a key, an endpoint or an account: each can name them, and then nobody else changes it
-//! or what names it.
+//! Who may use a key, an endpoint or an account: each can name them, and then nobody else changes
+//! it or what names it.
 //!
 //! Whoever writes a rule that names a key has the key do what the rule says, and so it is with the
 //! files of an endpoint and the rights of an account: so each change of such a noun is looked at,

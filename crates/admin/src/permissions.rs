@@ -47,10 +47,9 @@ pub fn needed(request: &Request) -> AdminRight {
         | Request::SeenFiles { .. }
         | Request::ExplainRules { .. } => AdminRight::Audit,
         Request::As2 { ask } => ask.needed(),
-        Request::RunRule { .. } => AdminRight::Run,
+        Request::RunRule { .. } | Request::PauseRule { .. } => AdminRight::Run,
         Request::AnswerApproval { .. } => AdminRight::Approve,
-        Request::PauseRule { .. }
-        | Request::Forget { .. }
+        Request::Forget { .. }
         | Request::RetryJob { .. }
         | Request::ReplayRule { .. }
         | Request::CancelJob { .. }

@@ -53,6 +53,6 @@ pub enum RetryRule {
 pub enum RulePause {
     /// They are made, and wait.
     Paused,
-    /// They run.
+    /// They run, with those that have waited.
     Resumed,
 }

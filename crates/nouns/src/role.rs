@@ -20,7 +20,7 @@ pub enum AdminRight {
     Operate = 4,
     /// Change the configuration of a site, and read it with what protects its secrets.
     Configure = 8,
-    /// Start rules by hand.
+    /// Start rules by hand, pause and resume them.
     Run = 32,
     /// Answer what `approve` steps of rules ask one by name, or by the name of one's group.
     Approve = 64,

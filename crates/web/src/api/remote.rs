@@ -611,6 +611,17 @@ mod tests {
         listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
+    fn samples_of_questions(event: &str) -> Vec<Value> {
+        vec![
+            json!({"question": {"about": {"path": "/a b"}, "rule": "n"}}),
+            json!({"question": {"about": {"event": event}}}),
+        ]
+    }
+
+    fn samples_of_pauses() -> Vec<Value> {
+        vec![json!({"name": "n", "to": "paused"}), json!({"name": "n", "to": "resumed"})]
+    }
+
     fn samples_of_as2() -> Vec<Value> {
         vec![
             json!({"ask": {"messages": {"partner": "n", "state": "received"}}}),
@@ -650,10 +661,7 @@ mod tests {
             "export" => one(json!({"kinds": ["key"]})),
             "as2" => samples_of_as2(),
             "transfers" | "events" | "jobs" => one(json!({"filter": {}})),
-            "explain-rules" => vec![
-                json!({"question": {"about": {"path": "/a b"}, "rule": "n"}}),
-                json!({"question": {"about": {"event": id}}}),
-            ],
+            "explain-rules" => samples_of_questions(id),
             "test-rules" | "lint-rules" | "diff-rules" => one(json!({"source": {"rule": "n"}})),
             "replay-rule" => one(json!({"order": {"rule": "n", "of": {"event": id}}})),
             "trace" => one(json!({"subject": "/in/a b"})),
@@ -667,9 +675,7 @@ mod tests {
                 vec![json!({"id": id, "rates": "reset"}), json!({"id": id, "rates": {"set": {}}})]
             }
             "limit-node" => vec![json!({"rates": "reset"}), json!({"rates": {"set": {}}})],
-            "pause-rule" => {
-                vec![json!({"name": "n", "to": "paused"}), json!({"name": "n", "to": "resumed"})]
-            }
+            "pause-rule" => samples_of_pauses(),
             "seen-files" => one(json!({"rule": "n", "after": "a b", "limit": 5})),
             "forget" => one(json!({"rule": "n", "path": "a b"})),
             "run-rule" => one(json!({"name": "n", "parameters": {"day": "x"}})),
