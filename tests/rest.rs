@@ -192,13 +192,20 @@ fn what_the_command_line_shows_and_does_the_api_does_too() -> Result<()> {
     let name = nodes["items"][0]["name"].as_str().context("a node")?.to_owned();
     assert_eq!(api.ask("POST", &format!("/nodes/{name}/drain"), &["-d", ""])?.status, 204);
     assert_eq!(api.node.json(&["node", "show", &name])?["drained"], true);
-    assert_eq!(api.ask("POST", &format!("/nodes/{name}/undrain"), &["-d", ""])?.status, 204);
-    let metrics = format!("{}/api/v1/metrics", api.server);
-    // A node that was drained has closed its listeners for a moment.
-    let metrics = api.node.until("the listener to be open again", || {
-        let output = api.curl(&[&metrics]).output()?;
-        Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
+    let serves = |path: &str| -> Result<bool> {
+        let url = format!("{}{path}", api.server);
+        let head = run(&mut api.curl(&["-o", "/dev/null", "-w", "%{http_code}", &url]))?.stdout;
+        Ok(head == b"200")
+    };
+    // The API is there all the time, or nobody far away could undrain the node.
+    api.node.until("the node to serve nothing but its API", || {
+        ensure!(serves("/api/v1/nodes")?);
+        Ok((!serves("/files/")?).then_some(()))
     })?;
+    assert_eq!(api.ask("POST", &format!("/nodes/{name}/undrain"), &["-d", ""])?.status, 204);
+    api.node.until("the node to serve files again", || Ok(serves("/files/")?.then_some(())))?;
+    let metrics = run(&mut api.curl(&[&format!("{}/api/v1/metrics", api.server)]))?.stdout;
+    let metrics = String::from_utf8_lossy(&metrics);
     ensure!(metrics.contains("entrepot_") && metrics.ends_with("# EOF\n"), "{metrics}");
     let refused = api.ask("PATCH", "/accounts/acme", &["-d", r#"{"groups": ["none"]}"#])?;
     assert_eq!((refused.status, &refused.body["code"]), (422, &json!("EP0103")));

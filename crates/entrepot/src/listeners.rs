@@ -12,8 +12,10 @@ use entrepot_engine::Drained;
 use entrepot_ftp::FtpConfig;
 use entrepot_net::NetError;
 use entrepot_net::guard::UnauthenticatedConnections;
+use entrepot_net::listen::TcpAcceptor;
 use entrepot_net::server::{Admission, Listening, ServerShared};
 use entrepot_net::tls::TlsOptions;
+use entrepot_nouns::http::HttpService;
 use entrepot_nouns::{
     AlgorithmPreset, Env, Key, KeyType, Listener, Name, Noun, Protocol, Secret, Site, SiteId,
     Stored,
@@ -83,6 +85,23 @@ struct Wanted {
     keys: Vec<Key>,
     algorithms: AlgorithmPreset,
     legacy_algorithms: Vec<String>,
+    offer: Offer,
+}
+
+impl Wanted {
+    /// Leaves nothing but the administration. False: it has none.
+    fn keep_administration(&mut self) -> bool {
+        if !matches!(self.noun.protocol, Protocol::Https | Protocol::Http) {
+            return false;
+        }
+        let http = self.noun.http.get_or_insert_default();
+        if http.redirect_to_https.is_some() || !http.serve.contains(&HttpService::Api) {
+            return false;
+        }
+        http.serve = vec![HttpService::Api];
+        self.offer = Offer::Administration;
+        true
+    }
 }
 
 /// One open listener.
@@ -98,17 +117,41 @@ struct Open {
 enum Settings {
     Sftp(watch::Sender<SshConfig>),
     Ftp(ServedSettings<FtpConfig>),
-    Web(ServedSettings<WebConfig>),
+    /// With the socket, which is handed on when the node is drained or undrained.
+    Web(ServedSettings<WebConfig>, TcpAcceptor),
+}
+
+/// Which of its services a listener offers.
+#[derive(Clone, Copy, PartialEq)]
+enum Offer {
+    All,
+    /// The administration alone, for the node is drained.
+    Administration,
 }
 
 impl Open {
-    /// True if it must be opened anew to be as `wanted`; anything but its place changes in place.
+    /// True if it must be opened anew to be as `wanted`; anything but its place, and what it offers
+    /// of it, changes in place.
     fn is_stale(&self, wanted: Option<&Wanted>) -> bool {
         let same_place = |wanted: &Wanted| {
             let (new, old) = (&wanted.noun, &self.wanted.noun);
-            new.address == old.address && new.protocol == old.protocol
+            new.address == old.address
+                && new.protocol == old.protocol
+                && wanted.offer == self.wanted.offer
         };
         !wanted.is_some_and(same_place) || self.task.is_finished()
+    }
+
+    /// Lets nobody in any more, and sessions end. What is left is its socket, if it is for
+    /// `wanted` too.
+    fn close(self, wanted: Option<&Wanted>) -> Option<TcpAcceptor> {
+        self.stop.cancel();
+        match self.settings {
+            Settings::Web(_, socket) if wanted?.noun.address == self.wanted.noun.address => {
+                Some(socket)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -137,10 +180,11 @@ impl Listeners {
         }))
     }
 
-    /// Opens all; the first that cannot be opened is the error. A node that is drained opens none.
+    /// Opens all; the first that cannot be opened is the error. A node that is drained opens those
+    /// of its administration.
     pub(crate) async fn open_all(&self, drained: &Drained) -> Result<(), Failure> {
         if drained.is_drained() {
-            tracing::warn!("this node is drained: it opens no listener before 'node undrain'");
+            tracing::warn!("this node is drained: it serves its API alone before 'node undrain'");
         }
         for site in self.0.db.sites().await.map_err(database)? {
             self.warn_of_programs(&site.noun);
@@ -177,17 +221,24 @@ impl Listeners {
         open.values().any(|open| !open.wanted.legacy_algorithms.is_empty())
     }
 
-    /// Makes what is open equal to what the database says. A drained node accepts nothing; what
-    /// is open ends as when a listener is taken away.
+    /// Makes what is open equal to what the database says. A drained node accepts nothing but its
+    /// administration, which may say that it is drained no more; what is open ends as when a
+    /// listener is taken away.
     async fn settle(&self, drained: &Drained) -> Result<(), Failure> {
-        let wanted = if drained.is_drained() { BTreeMap::new() } else { self.wanted().await? };
+        let mut wanted = self.wanted().await?;
+        if drained.is_drained() {
+            wanted.retain(|_, wanted| wanted.keep_administration());
+        }
         let mut open = self.0.open.lock().await;
         let stale = |(place, open): &(&(SiteId, Name), &Open)| open.is_stale(wanted.get(place));
         let stale: Vec<_> = open.iter().filter(stale).map(|(place, _)| place.clone()).collect();
+        let mut sockets = BTreeMap::new();
         for place in stale {
             if let Some(old) = open.remove(&place) {
-                old.stop.cancel();
                 tracing::info!(listener = %place.1, address = %old.address, "closed");
+                if let Some(socket) = old.close(wanted.get(&place)) {
+                    sockets.insert(place, socket);
+                }
             }
         }
         let mut result = Ok(());
@@ -195,9 +246,10 @@ impl Listeners {
             let done = match open.get_mut(&place) {
                 Some(known) if known.wanted == wanted => Ok(()),
                 Some(known) => self.change(known, wanted),
-                None => self.start(place.0, wanted).await.map(|started| {
-                    open.insert(place, started);
-                }),
+                None => {
+                    let started = self.start(place.0, wanted, sockets.remove(&place)).await;
+                    started.map(|started| drop(open.insert(place, started)))
+                }
             };
             result = result.and(done);
         }
@@ -239,6 +291,7 @@ impl Listeners {
             keys,
             algorithms: policy.algorithms,
             legacy_algorithms: legacy,
+            offer: Offer::All,
         })
     }
 
@@ -250,7 +303,7 @@ impl Listeners {
                 let tls = self.tls_options(&wanted)?;
                 settings.change(&wanted.noun, tls.as_ref(), &self.0.env)?;
             }
-            Settings::Web(settings) => {
+            Settings::Web(settings, _) => {
                 let tls = self.tls_options(&wanted)?;
                 settings.change(&wanted.noun, tls.as_ref(), &self.0.env)?;
             }
@@ -294,8 +347,13 @@ impl Listeners {
         Ok(Some(tls::options(&wanted.noun, &key.public, private)))
     }
 
-    /// The one match from a listener's protocol to what serves it.
-    async fn start(&self, site: SiteId, wanted: Wanted) -> Result<Open, Failure> {
+    /// The one match from a listener's protocol to what serves it, on `socket` if there is one.
+    async fn start(
+        &self,
+        site: SiteId,
+        wanted: Wanted,
+        socket: Option<TcpAcceptor>,
+    ) -> Result<Open, Failure> {
         let (inner, noun) = (&self.0, &wanted.noun);
         let stop = CancellationToken::new();
         let shared = ServerShared {
@@ -334,13 +392,17 @@ impl Listeners {
                 let tls = self.tls_options(&wanted)?;
                 let settings = ServedSettings::new(WebConfig::new, noun, tls.as_ref(), &inner.env)?;
                 let config = settings.subscribe();
-                let acceptor = bind(noun.address).await?;
+                let acceptor = match socket {
+                    Some(socket) => socket,
+                    None => bind(noun.address).await?,
+                };
                 let address = acceptor.local_address();
+                let socket = acceptor.of_the_same_socket().map_err(|error| not_opened(&error))?;
                 let listening = Listening { acceptor, config, shared };
                 let dav_locks = inner.dav_locks.clone();
                 let parts = WebParts { context, api: inner.api.clone(), dav_locks };
                 let served = entrepot_web::serve(listening, parts, stop.clone());
-                (address, Settings::Web(settings), tokio::spawn(served))
+                (address, Settings::Web(settings, socket), tokio::spawn(served))
             }
             Protocol::Internal => {
                 return Err(Failure::config("protocol 'internal' has no listener"));
@@ -368,13 +430,17 @@ impl Listeners {
     /// Accepts no more and lets sessions end within `limit`.
     pub(crate) async fn stop(&self, limit: Duration) {
         let open = std::mem::take(&mut *self.0.open.lock().await);
-        for listener in open.values() {
-            listener.stop.cancel();
-        }
+        let tasks: Vec<_> = open
+            .into_iter()
+            .map(|(place, open)| {
+                open.stop.cancel();
+                (place, open.task)
+            })
+            .collect();
         let began = self.0.env.elapsed();
-        for (place, listener) in open {
+        for (place, task) in tasks {
             let left = limit.saturating_sub(self.0.env.elapsed().saturating_sub(began));
-            if tokio::time::timeout(left, listener.task).await.is_err() {
+            if tokio::time::timeout(left, task).await.is_err() {
                 tracing::warn!(listener = %place.1, "sessions were cut at the end of the limit");
             }
         }
@@ -390,18 +456,20 @@ fn warn_of_clear_text(noun: &Listener) {
 }
 
 /// Binds; a listener that was changed a moment ago may still be closing its socket.
-async fn bind(address: SocketAddr) -> Result<entrepot_net::listen::TcpAcceptor, Failure> {
+async fn bind(address: SocketAddr) -> Result<TcpAcceptor, Failure> {
     let mut tries = BIND_TRIES;
     loop {
         tries -= 1;
         match entrepot_net::listen::bind(address) {
             Ok(acceptor) => return Ok(acceptor),
             Err(NetError::PortBusy(_)) if tries > 0 => tokio::time::sleep(BIND_PAUSE).await,
-            Err(error) => {
-                return Err(Failure::new(error.code(), Exit::Failed, error.to_string()));
-            }
+            Err(error) => return Err(not_opened(&error)),
         }
     }
+}
+
+fn not_opened(error: &NetError) -> Failure {
+    Failure::new(error.code(), Exit::Failed, error.to_string())
 }
 
 fn database(error: entrepot_db::DbError) -> Failure {

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -43,6 +44,20 @@ impl TcpAcceptor {
     /// Where it listens, with the real port.
     pub fn local_address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// One more that accepts at the same socket, which is closed with the last of them.
+    ///
+    /// # Errors
+    /// Want of descriptors.
+    pub fn of_the_same_socket(&self) -> Result<TcpAcceptor, NetError> {
+        let address = self.address;
+        let another = || {
+            let socket = self.listener.as_fd().try_clone_to_owned()?;
+            TcpListener::from_std(std::net::TcpListener::from(socket))
+        };
+        let listener = another().map_err(|error| NetError::Listen { address, error })?;
+        Ok(TcpAcceptor { listener, address })
     }
 
     /// The socket itself, for servers that accept on their own.
