@@ -24,8 +24,16 @@ use crate::shared::Shared;
 pub(crate) struct PathRuns {
     since: Duration,
     hashes: RandomState,
-    /// By the hash of site, rule and path.
-    runs: HashMap<u64, u32>,
+    /// By the hash of a rule and a path.
+    runs: HashMap<u64, Runs>,
+}
+
+/// How often one rule ran on one path.
+#[derive(Default)]
+struct Runs {
+    /// The hash of site and rule.
+    rule: u64,
+    count: u32,
 }
 
 impl PathRuns {
@@ -35,18 +43,24 @@ impl PathRuns {
             self.since = now;
             self.runs.clear();
         }
-        let key = self.hashes.hash_one((job.site.0, job.rule.as_str(), path));
+        let rule = self.rule_hash(job.site, &job.rule);
+        let key = self.hashes.hash_one((rule, path));
         if self.runs.len() >= LOOP_PATHS && !self.runs.contains_key(&key) {
             return 1;
         }
         let runs = self.runs.entry(key).or_default();
-        *runs = runs.saturating_add(1);
-        *runs
+        *runs = Runs { rule, count: runs.count.saturating_add(1) };
+        runs.count
     }
 
-    /// What is counted next is of another minute.
-    pub(crate) fn begin_anew(&mut self) {
-        self.runs.clear();
+    /// A rule that goes on after it was paused has not run.
+    pub(crate) fn forget(&mut self, site: SiteId, rule: &Name) {
+        let forgotten = self.rule_hash(site, rule);
+        self.runs.retain(|_, runs| runs.rule != forgotten);
+    }
+
+    fn rule_hash(&self, site: SiteId, rule: &Name) -> u64 {
+        self.hashes.hash_one((site.0, rule.as_str()))
     }
 }
 
@@ -55,9 +69,9 @@ pub(crate) struct Looping {
     pub(crate) site: SiteId,
     pub(crate) rule: Name,
     /// The path that it ran on.
-    pub(crate) path: String,
+    path: String,
     /// More often than that.
-    pub(crate) limit: u32,
+    limit: u32,
     /// Because of the last of the events.
     scope: Scope,
 }

@@ -313,7 +313,7 @@ impl Projector {
         for rule in looping {
             match rule.pause(&self.shared).await {
                 // Whoever resumes it has looked, and it may run as often again.
-                Ok(_) => self.runs.begin_anew(),
+                Ok(_) => self.runs.forget(rule.site, &rule.rule),
                 Err(error) => {
                     let rule = rule.rule.as_str();
                     tracing::warn!(code = "EP0801", rule, %error, "a rule is not paused yet");

@@ -22,15 +22,19 @@ fn rule(key: &str, note: &str) -> Value {
         "do": [{"exec": {"argv": ["/bin/true"]}}]}})
 }
 
+impl Bench {
+    /// What an administrator with all rights is answered.
+    async fn ask_as(&self, who: &str, request: Request) -> Result<Response> {
+        let rights = Role::Administrator.rights();
+        let actor = Actor::with_rights(who.to_owned(), SiteId::MAIN, rights);
+        self.admin.handle(&actor, request).await
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_names_its_users_is_used_by_nobody_else() {
     let bench = bench().await;
     bench.apply(NOUNS).await.unwrap();
-    let ask = async |who: &str, request: Request| {
-        let rights = Role::Administrator.rights();
-        let actor = Actor::with_rights(who.to_owned(), SiteId::MAIN, rights);
-        bench.admin.handle(&actor, request).await
-    };
     let create =
         |noun: Value| Request::Create { noun: Box::new(serde_json::from_value(noun).unwrap()) };
     let change = |kind: Kind, of: &str, patch: Value| Request::Change {
@@ -46,23 +50,23 @@ async fn a_key_that_names_its_users_is_used_by_nobody_else() {
     };
     // Nor is it shown what such a change would do.
     let tried = || create(rule("hook-key", ""));
-    refused(ask("eve", Request::DryRun { of: Box::new(tried()) }).await);
-    refused(ask("eve", tried()).await);
-    ask("tina", tried()).await.unwrap();
-    refused(ask("eve", change(Kind::Rule, "r", json!({"note": "mine"}))).await);
+    refused(bench.ask_as("eve", Request::DryRun { of: Box::new(tried()) }).await);
+    refused(bench.ask_as("eve", tried()).await);
+    bench.ask_as("tina", tried()).await.unwrap();
+    refused(bench.ask_as("eve", change(Kind::Rule, "r", json!({"note": "mine"}))).await);
     let text = crate::document::write(&[serde_json::from_value(rule("hook-key", "mine")).unwrap()]);
     let documents = document(&text.unwrap());
-    refused(ask("eve", Request::Apply { documents, prune: false }).await);
+    refused(bench.ask_as("eve", Request::Apply { documents, prune: false }).await);
     for patch in [json!({"users": []}), json!({"users": ["eve"]}), json!({"enabled": false})] {
-        refused(ask("eve", change(Kind::Key, "hook-key", patch)).await);
+        refused(bench.ask_as("eve", change(Kind::Key, "hook-key", patch)).await);
     }
-    ask("tina", change(Kind::Rule, "r", json!({"note": "ours"}))).await.unwrap();
+    bench.ask_as("tina", change(Kind::Rule, "r", json!({"note": "ours"}))).await.unwrap();
     // What no longer names it is everybody's.
     let other = json!({"when": {"hook": {"keys": ["free-key"]}}});
-    ask("eve", change(Kind::Rule, "r", other)).await.unwrap();
-    ask("eve", change(Kind::Rule, "r", json!({"note": "mine"}))).await.unwrap();
+    bench.ask_as("eve", change(Kind::Rule, "r", other)).await.unwrap();
+    bench.ask_as("eve", change(Kind::Rule, "r", json!({"note": "mine"}))).await.unwrap();
     bench.change(Kind::Key, "hook-key", json!({"users": ["eve"]})).await.unwrap();
-    ask("eve", change(Kind::Key, "hook-key", json!({"users": []}))).await.unwrap();
+    bench.ask_as("eve", change(Kind::Key, "hook-key", json!({"users": []}))).await.unwrap();
     let partner = json!({"account": {"name": "pat", "type": "partner"}});
     bench.create(partner).await.unwrap();
     let wrong = bench.change(Kind::Key, "hook-key", json!({"users": ["pat"]})).await.unwrap_err();
@@ -111,11 +115,6 @@ fn uses() -> Vec<Value> {
 async fn endpoints_and_accounts_that_name_their_users_are_used_by_nobody_else() {
     let bench = bench().await;
     bench.apply(OTHERS).await.unwrap();
-    let ask = async |who: &str, request: Request| {
-        let rights = Role::Administrator.rights();
-        let actor = Actor::with_rights(who.to_owned(), SiteId::MAIN, rights);
-        bench.admin.handle(&actor, request).await
-    };
     let refused = |answer: Result<Response>, what: &Value| {
         let error = answer.expect_err(&what.to_string());
         assert_eq!(error.code(), "EP0885", "{what}: {error}");
@@ -125,16 +124,16 @@ async fn endpoints_and_accounts_that_name_their_users_are_used_by_nobody_else() 
         let noun: AnyNoun = serde_json::from_value(noun).unwrap();
         let shown = serde_json::to_value(&noun).unwrap();
         let create = || Request::Create { noun: Box::new(noun.clone()) };
-        refused(ask("eve", create()).await, &shown);
-        ask("tina", create()).await.unwrap();
+        refused(bench.ask_as("eve", create()).await, &shown);
+        bench.ask_as("tina", create()).await.unwrap();
         let (kind, name) = (noun.kind(), noun.name().clone());
         let patch = json!({"note": "mine"});
         let change = Request::Change { kind, name: name.clone(), patch, if_match: Vec::new() };
         if kind != Kind::Mount {
-            refused(ask("eve", change).await, &shown);
+            refused(bench.ask_as("eve", change).await, &shown);
         }
         // What is deleted uses nothing.
-        ask("eve", Request::Delete { kind, name, if_match: Vec::new() }).await.unwrap();
+        bench.ask_as("eve", Request::Delete { kind, name, if_match: Vec::new() }).await.unwrap();
     }
     for (kind, of, patch) in [
         (Kind::Account, "payroll", json!({"password": "a long enough password"})),
@@ -143,16 +142,19 @@ async fn endpoints_and_accounts_that_name_their_users_are_used_by_nobody_else() 
     ] {
         let shown = patch.clone();
         let change = Request::Change { kind, name: name(of), patch, if_match: Vec::new() };
-        refused(ask("eve", change).await, &shown);
+        refused(bench.ask_as("eve", change).await, &shown);
     }
     // To be asked is no use, and whoever keeps the service running may pause what others wrote.
     let asks = json!({"rule": {"name": "asks", "when": {"event": "file.uploaded"},
         "do": [{"approve": {"by": ["bank"], "text": "ok?"}}]}});
     let asks = Box::new(serde_json::from_value(asks).unwrap());
-    ask("eve", Request::Create { noun: asks }).await.unwrap();
+    bench.ask_as("eve", Request::Create { noun: asks }).await.unwrap();
     let noun = Box::new(serde_json::from_value(uses().remove(1)).unwrap());
-    ask("tina", Request::Create { noun }).await.unwrap();
-    ask("eve", Request::PauseRule { name: name("r"), to: RulePause::Paused }).await.unwrap();
+    bench.ask_as("tina", Request::Create { noun }).await.unwrap();
+    bench
+        .ask_as("eve", Request::PauseRule { name: name("r"), to: RulePause::Paused })
+        .await
+        .unwrap();
     let wrong = bench.change(Kind::Endpoint, "vault", json!({"users": ["payroll"]})).await;
     let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.contains("neither of type admin nor a group"), "{wrong}");
