@@ -331,3 +331,47 @@ fn a_node_that_dies_when_a_receipt_has_left_loses_neither_side_of_it() -> Result
     assert_eq!(pair.node.events("file.delivered")?.len(), 1);
     pair.node.stop()
 }
+
+#[test]
+fn what_was_sent_is_sent_again_or_no_more() -> Result<()> {
+    let mut pair = Pair::start(&json!({"cipher": "triple-des-cbc"}), "/as2")?;
+    let failed = pair.upload("a.edi", b"UNB")?;
+    ensure!(failed["state"] == "failed", "{failed}");
+    let of_state = |state: &str, count: usize| {
+        pair.node.until(&format!("{count} messages to be {state}"), || {
+            let sent = messages(&pair.node, &["--direction", "out", "--state", state])?;
+            Ok((sent.len() == count).then_some(sent))
+        })
+    };
+    let rejected = of_state("rejected", 1)?;
+    let id = rejected[0]["id"].as_str().context("an id")?;
+    pair.node.cli(&["endpoint", "change", "to-globex", "target.as2.send.cipher=aes-128-cbc"])?;
+    // What failed is sent under its id, by its job.
+    let again = pair.node.json(&["as2", "resend", id])?;
+    assert_eq!((&again["job"], &again["message_id"]), (&failed["id"], &rejected[0]["message_id"]));
+    let delivered = of_state("delivered", 1)?;
+    assert_eq!(delivered[0]["message_id"], rejected[0]["message_id"]);
+    assert_eq!(pair.names()?, ["a.edi"]);
+    // What the partner has is sent as a message of its own.
+    let anew = pair.node.json(&["as2", "resend", id])?;
+    ensure!(anew["job"] != failed["id"] && anew["message_id"].is_null(), "{anew}");
+    of_state("delivered", 2)?;
+    assert_eq!(pair.names()?.len(), 2);
+    // Nobody takes the receipt of the third one, so its job rests until it is cancelled.
+    pair.receipts_apart()?;
+    let nowhere = "target.as2.receipt_url=http://127.0.0.1:1/as2";
+    pair.node.cli(&["endpoint", "change", "to-globex", nowhere])?;
+    let local = local_file(&pair.node, "b.edi", b"UNB")?;
+    pair.acme.sftp_batch(&pair.node, &format!("put \"{}\" b.edi\n", text(&local)?))?;
+    let awaiting = of_state("awaiting", 1)?;
+    let id = awaiting[0]["id"].as_str().context("an id")?;
+    let refused = pair.node.command(&["as2", "resend", id]).output()?;
+    ensure!(text_of(&refused.stderr).contains("still sends it"), "{}", text_of(&refused.stderr));
+    pair.node.cli(&["as2", "cancel", id])?;
+    of_state("unconfirmed", 1)?;
+    let received = messages(&pair.node, &["--direction", "in", "--state", "received"])?;
+    let received = received[0]["id"].as_str().context("an id")?;
+    let refused = pair.node.command(&["as2", "resend", received]).output()?;
+    ensure!(text_of(&refused.stderr).contains("rule replay"), "{}", text_of(&refused.stderr));
+    pair.node.stop()
+}

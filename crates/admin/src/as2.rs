@@ -23,6 +23,8 @@ impl Admin {
             As2Request::Messages(query) => list(parts, site, query).await,
             As2Request::Message(name) => show(parts, site, name).await,
             As2Request::Test(partner) => test(parts, self.serving()?, site, partner).await,
+            As2Request::Resend(name) => self.resend_as2(actor, name).await,
+            As2Request::Cancel(name) => self.cancel_as2(actor, name).await,
         }
     }
 }
@@ -91,7 +93,11 @@ async fn test(
 }
 
 /// Of several with one Message-ID the newest counts of which something was kept.
-async fn entry(parts: &AdminParts, site: SiteId, name: As2MessageName) -> Result<As2Entry> {
+pub(crate) async fn entry(
+    parts: &AdminParts,
+    site: SiteId,
+    name: As2MessageName,
+) -> Result<As2Entry> {
     let limit = limits::AS2_RECEIPTS;
     let filter = As2Filter { message: Some(name.clone()), limit, ..As2Filter::default() };
     let mut found = parts.db.as2_log(site, &filter).await?;

@@ -18,6 +18,11 @@ pub enum As2Request {
     /// Tests the connection to the partner of an endpoint, by a message of a few bytes. Of a
     /// running server.
     Test(Name),
+    /// Sends a message again that left here: the same one if its job failed or was cancelled, and
+    /// else the file as a new one.
+    Resend(As2MessageName),
+    /// Ends the job that sends a message.
+    Cancel(As2MessageName),
 }
 
 impl As2Request {
@@ -25,7 +30,9 @@ impl As2Request {
     pub(crate) fn needed(&self) -> AdminRight {
         match self {
             As2Request::Messages(_) | As2Request::Message(_) => AdminRight::Audit,
-            As2Request::Test(_) => AdminRight::Operate,
+            As2Request::Test(_) | As2Request::Resend(_) | As2Request::Cancel(_) => {
+                AdminRight::Operate
+            }
         }
     }
 }

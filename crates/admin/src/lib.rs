@@ -20,6 +20,7 @@ mod actor;
 mod admin;
 mod approvals;
 mod as2;
+mod as2_orders;
 mod as2_request;
 mod calls;
 mod certificate_row;

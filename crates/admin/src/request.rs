@@ -5,7 +5,7 @@ use std::fmt;
 
 use entrepot_auth::SignInInfo;
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
-use entrepot_nouns::as2::{As2Entry, As2Shown, As2Test};
+use entrepot_nouns::as2::{As2Entry, As2Resent, As2Shown, As2Test};
 use entrepot_nouns::dry_run::RuleDryRun;
 use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
@@ -638,6 +638,11 @@ pub enum Response {
     As2Test {
         /// What was found, step by step.
         test: As2Test,
+    },
+    /// The answer to `As2`, of a message that is sent again.
+    As2Resent {
+        /// What sends it.
+        resent: As2Resent,
     },
     /// The answer to `Jobs`.
     Jobs {

@@ -42,8 +42,29 @@ pub(crate) async fn run(
             evidence::run(client()?, output, &message, file.as_deref()).await
         }
         As2Command::Test { partner } => test(&client()?, output, &partner).await,
+        As2Command::Resend { message } => resend(&client()?, output, &message).await,
+        As2Command::Cancel { message } => {
+            client()?.ask(json!({"request": "as2", "ask": {"cancel": message}})).await?;
+            output.value(&json!({"cancelled": message}), || println!("'{message}' cancelled"))
+        }
         As2Command::Verify(args) => verify::run(output, &args),
     }
+}
+
+async fn resend(
+    client: &AdminClient,
+    output: Output,
+    message: &As2MessageName,
+) -> Result<(), Failure> {
+    let request = json!({"request": "as2", "ask": {"resend": message}});
+    let Response::As2Resent { resent } = client.ask(request).await? else {
+        return Err(unexpected());
+    };
+    let what = match &resent.message_id {
+        Some(same) => format!("again as {}", printable(same)),
+        None => "as a new message".to_owned(),
+    };
+    output.value(&resent, || println!("job {} sends it {what}", resent.job))
 }
 
 /// Tests the connection to a partner, by the running server.

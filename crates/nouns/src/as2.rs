@@ -99,6 +99,16 @@ pub struct As2Shown {
     pub receipts: Vec<Event>,
 }
 
+/// A message that is sent again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Resent {
+    /// The job that sends it.
+    pub job: JobId,
+    /// The Message-ID, where it is the same message; none: another one is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+}
+
 /// What a test of the connection to a partner found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct As2Test {

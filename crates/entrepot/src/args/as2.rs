@@ -31,6 +31,17 @@ pub(crate) enum As2Command {
         /// The endpoint of the partner.
         partner: Name,
     },
+    /// Send a message again that left here: the same one, by its Message-ID, if its job failed or
+    /// was cancelled; if its partner has confirmed it, the file as a new message.
+    Resend {
+        /// Its id, as `as2 messages` shows it, or its Message-ID.
+        message: As2MessageName,
+    },
+    /// End the job that sends a message: it is not sent again.
+    Cancel {
+        /// Its id, as `as2 messages` shows it, or its Message-ID.
+        message: As2MessageName,
+    },
     /// Check what `as2 evidence` wrote, offline: signature, MIC, digests and our own receipt; 6:
     /// something does not hold.
     Verify(As2VerifyArgs),

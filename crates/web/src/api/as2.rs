@@ -5,7 +5,7 @@ use axum::response::Response;
 use entrepot_admin::{As2Query, As2Request, Request, Response as Answer};
 use entrepot_nouns::as2::As2MessageName;
 
-use super::answer::{Fields, Page, json_answer, unexpected};
+use super::answer::{Fields, Page, change_answer, json_answer, unexpected};
 use super::call::Call;
 use super::query::word;
 use crate::problem::Problem;
@@ -45,6 +45,21 @@ pub(crate) async fn evidence(call: Call) -> Result<Response, Problem> {
     let Answer::As2Message { message } = answer else { return Err(unexpected()) };
     let evidence = call.api.node.as2_evidence(call.actor.site, message.entry).await?;
     json_answer(StatusCode::OK, &evidence)
+}
+
+/// Sends a message again that left here.
+pub(crate) async fn resend(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    match call.ask(Request::As2 { ask: As2Request::Resend(call.word()?) }).await? {
+        Answer::As2Resent { resent } => json_answer(StatusCode::OK, &resent),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Ends the job that sends a message.
+pub(crate) async fn cancel(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    change_answer(call.ask(Request::As2 { ask: As2Request::Cancel(call.word()?) }).await?)
 }
 
 /// Tests the connection to a partner, by a message of a few bytes.

@@ -470,6 +470,8 @@ fn of_as2(ask: &As2Request) -> Operation {
         As2Request::Messages(filter) => as2_messages(filter),
         As2Request::Message(name) => Operation::at("get_as2_message", name),
         As2Request::Test(partner) => Operation::at("test_as2_partner", partner),
+        As2Request::Resend(name) => Operation::at("resend_as2_message", name),
+        As2Request::Cancel(name) => Operation::at("cancel_as2_message", name),
     }
 }
 
@@ -627,6 +629,8 @@ mod tests {
             json!({"ask": {"messages": {"partner": "n", "state": "received"}}}),
             json!({"ask": {"message": "<a b@x>"}}),
             json!({"ask": {"test": "n"}}),
+            json!({"ask": {"resend": "<a b@x>"}}),
+            json!({"ask": {"cancel": "<a b@x>"}}),
         ]
     }
 
