@@ -1,7 +1,9 @@
 //! What is only read.
 
 use entrepot_db::{Db, EventFilter, JobFilter, RuleDocument, TransferFilter};
-use entrepot_nouns::{Fact, Job, JobId, JobState, Rule, SiteId, Transfer, TransferId};
+use entrepot_nouns::{
+    Endpoint, Fact, Job, JobId, JobState, Name, Rule, SiteId, Transfer, TransferId,
+};
 
 use crate::cursor::Position;
 use crate::error::{AdminError, Result};
@@ -131,7 +133,8 @@ pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Re
     let approvals = parts.db.approvals_of_job(id).await?;
     let behind = job_ahead(parts, &job).await?;
     let rule_paused = waits_for_rule(&parts.db, &job).await?;
-    let shown = ShownJob { job, steps, approvals, behind, rule_paused };
+    let endpoint_paused = waits_for_endpoint(&parts.db, &job).await?;
+    let shown = ShownJob { job, steps, approvals, behind, rule_paused, endpoint_paused };
     Ok(Response::Job { job: Box::new(shown) })
 }
 
@@ -142,6 +145,15 @@ pub(crate) async fn waits_for_rule(db: &Db, job: &Job) -> Result<bool> {
     }
     let rule = db.find::<Rule>(job.site, &job.rule).await?;
     Ok(rule.is_some_and(|rule| rule.noun.paused))
+}
+
+/// The endpoint that a job waits for, because it is paused.
+pub(crate) async fn waits_for_endpoint(db: &Db, job: &Job) -> Result<Option<Name>> {
+    let Some(name) = job.lane.endpoint.as_ref().filter(|_| job.state == JobState::Ready) else {
+        return Ok(None);
+    };
+    let endpoint = db.find::<Endpoint>(job.site, name).await?;
+    Ok(endpoint.filter(|endpoint| endpoint.noun.paused).map(|endpoint| endpoint.noun.name))
 }
 
 /// The job that has to end before one that waits for its turn.

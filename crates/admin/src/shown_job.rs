@@ -1,7 +1,7 @@
 //! Jobs as administrators see them.
 
 use entrepot_nouns::approval::Approval;
-use entrepot_nouns::{EventId, Job, JobId, JobStep};
+use entrepot_nouns::{EventId, Job, JobId, JobStep, Name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub struct ShownJob {
     /// It waits until somebody resumes its rule, which is paused.
     #[serde(default)]
     pub rule_paused: bool,
+    /// It waits until this endpoint of its next step is paused no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint_paused: Option<Name>,
 }
 
 /// A rule that was started by hand.

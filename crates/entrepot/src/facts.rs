@@ -419,6 +419,9 @@ pub(crate) async fn jobs(
             if shown.rule_paused {
                 println!("waits until 'entrepot rule resume {}'", job.rule);
             }
+            if let Some(endpoint) = &shown.endpoint_paused {
+                println!("waits until 'entrepot endpoint change {endpoint} paused=false'");
+            }
             if let Some(ahead) = &shown.behind {
                 println!("waits in its order behind {ahead}");
             }

@@ -113,6 +113,7 @@ fn folders(plan: &mut Plan, person: &Person, name: &Name, root: &str) {
     let noun = Endpoint {
         name: endpoint.clone(),
         target,
+        paused: false,
         at_once: None,
         users: Vec::new(),
         note: String::new(),
@@ -338,6 +339,7 @@ mod tests {
             &Endpoint {
                 name: first,
                 target,
+                paused: false,
                 at_once: None,
                 users: Vec::new(),
                 note: String::new(),

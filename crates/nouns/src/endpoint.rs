@@ -34,6 +34,9 @@ pub struct Endpoint {
     pub name: Name,
     /// What and where it is.
     pub target: EndpointTarget,
+    /// Jobs whose next step uses it wait until it is paused no more; what runs goes on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub paused: bool,
     /// Steps of rules that use it at the same time, over all nodes; unset: as many as its share of
     /// the places of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]

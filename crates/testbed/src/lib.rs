@@ -63,7 +63,14 @@ pub fn account(called: &str, secret: &Secret) -> Account {
 /// # Panics
 /// If `called` is no name.
 pub fn endpoint(called: &str, target: EndpointTarget) -> Endpoint {
-    Endpoint { name: name(called), target, at_once: None, users: Vec::new(), note: String::new() }
+    Endpoint {
+        name: name(called),
+        target,
+        paused: false,
+        at_once: None,
+        users: Vec::new(),
+        note: String::new(),
+    }
 }
 
 /// An endpoint that keeps its files in memory.

@@ -309,6 +309,7 @@ async fn an_endpoint_that_cannot_be_opened_is_tried_again() {
     let endpoint = entrepot_nouns::Endpoint {
         name: name("late"),
         target: entrepot_nouns::EndpointTarget::Directory(target),
+        paused: false,
         at_once: None,
         users: Vec::new(),
         note: String::new(),

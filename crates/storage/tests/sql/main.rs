@@ -282,7 +282,15 @@ fn targets_that_cannot_work_are_refused() {
     let check = |target: SqlTarget| {
         let target = EndpointTarget::Sql(target);
         let name = "e".parse().unwrap();
-        Endpoint { name, target, at_once: None, users: Vec::new(), note: String::new() }.check()
+        Endpoint {
+            name,
+            target,
+            paused: false,
+            at_once: None,
+            users: Vec::new(),
+            note: String::new(),
+        }
+        .check()
     };
     let good = |url: &str| target(url.to_owned());
     assert!(check(good("sqlite:/srv/a.db")).is_ok());

@@ -59,6 +59,7 @@ impl Partner {
         let endpoint = Endpoint {
             name: name("globex"),
             target: EndpointTarget::As2(Box::new(target)),
+            paused: false,
             at_once: None,
             users: Vec::new(),
             note: String::new(),
