@@ -23,6 +23,7 @@
 //! | other servers | `http_request.rs`, `scanners.rs`, `step/{http,webhook,mail,scan,as2}.rs` |
 //! | 10 retries, dead letters | `run.rs`, `backoff.rs` |
 
+mod ahead;
 mod as2_fields;
 mod as2_receipts;
 mod backoff;
@@ -297,7 +298,7 @@ impl Engine {
             options,
         } = parts;
         let jobs = Arc::<Notify>::default();
-        let places = Places::new(options.pools, jobs.clone());
+        let places = Places::new(recorder.env().clone(), options.pools, jobs.clone());
         let (writer, writes) = JobWriter::new();
         let shared = Arc::new(Shared {
             db,

@@ -109,6 +109,16 @@ pub const PLACES: usize = 25;
 pub const POOL_PLACES: usize = 1_000;
 /// Most jobs that one look at the queue takes.
 pub const CLAIM_JOBS: usize = 64;
+/// Most jobs that one look claims beside them, for which there is no place yet.
+pub const CLAIM_AHEAD: usize = 64;
+/// The jobs of a lane are quick if their steps take so long on average.
+pub const QUICK_JOB: Duration = Duration::from_millis(20);
+/// A job that was claimed ahead and finds no place for so long is given back.
+pub const AHEAD_TIME: Duration = Duration::from_secs(1);
+/// While jobs that were claimed ahead wait, the queue is looked at so often.
+pub const AHEAD_LOOK: Duration = Duration::from_millis(10);
+/// The pace of the jobs of so many partners is known.
+pub const KNOWN_PACES: usize = 4_096;
 /// Most lanes of a pool that one look at the queue finds: of those whose partner may have no more
 /// places it finds others behind them.
 pub const CLAIM_LANES: usize = 256;

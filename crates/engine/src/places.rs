@@ -7,14 +7,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use entrepot_db::{EndpointLimit, LaneKey};
-use entrepot_nouns::{Endpoint, Name, Pool, PoolPlaces, SiteId};
+use entrepot_nouns::{Endpoint, Env, Name, Pool, PoolPlaces, SiteId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::limits::POOL_PLACES;
+use crate::limits::{KNOWN_PACES, POOL_PLACES, QUICK_JOB};
 
 /// How many places each pool of a node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,7 @@ pub(crate) enum Waiting {
 
 /// The pools of a node.
 pub(crate) struct Places {
+    env: Env,
     state: Mutex<PlacesState>,
     /// Somebody may find a place now.
     freed: Arc<Notify>,
@@ -80,6 +82,8 @@ struct PlacesState {
     /// Pools in which a job waits for a place, as far as the last look at the queue showed.
     waiting: HashMap<Pool, Waiting>,
     limits: HashMap<(SiteId, Name), u32>,
+    /// How long a job of each party has had its place, on average, the last ones above all.
+    paces: HashMap<String, Duration>,
 }
 
 impl PlacesState {
@@ -102,6 +106,17 @@ impl PlacesState {
         true
     }
 
+    fn note_pace(&mut self, party: &str, had: Duration) {
+        if let Some(pace) = self.paces.get_mut(party) {
+            *pace = pace.saturating_mul(7).saturating_add(had) / 8;
+            return;
+        }
+        if self.paces.len() >= KNOWN_PACES {
+            self.paces.clear();
+        }
+        self.paces.insert(party.to_owned(), had);
+    }
+
     fn give_back(&mut self, pool: Pool, party: &str) {
         if let Some(taken) = self.taken.get_mut(&pool) {
             *taken = taken.saturating_sub(1);
@@ -116,15 +131,16 @@ impl PlacesState {
 }
 
 impl Places {
-    pub(crate) fn new(sizes: PoolSizes, freed: Arc<Notify>) -> Arc<Places> {
+    pub(crate) fn new(env: Env, sizes: PoolSizes, freed: Arc<Notify>) -> Arc<Places> {
         let state = PlacesState {
             sizes,
             taken: HashMap::new(),
             parties: HashMap::new(),
             waiting: HashMap::new(),
             limits: HashMap::new(),
+            paces: HashMap::new(),
         };
-        Arc::new(Places { state: Mutex::new(state), freed, found: Notify::new() })
+        Arc::new(Places { env, state: Mutex::new(state), freed, found: Notify::new() })
     }
 
     /// From now on; jobs that have a place keep it.
@@ -158,7 +174,16 @@ impl Places {
         let (pool, party) = (lane.lane().pool, lane.party());
         let taken = self.state.lock().take(pool, &party);
         let lane = lane.clone();
-        taken.then(|| JobPlace { places: self.clone(), lane, pool, party, given_back: false })
+        let places = self.clone();
+        taken.then(|| JobPlace { places, lane, pool, party, since: None, given_back: false })
+    }
+
+    /// Whether jobs of a lane end so soon that places wait for jobs, rather than jobs for places.
+    /// No jobs are counted over all nodes there.
+    pub(crate) fn is_quick(&self, lane: &LaneKey) -> bool {
+        let is_quick =
+            self.state.lock().paces.get(&lane.party()).is_some_and(|pace| *pace < QUICK_JOB);
+        is_quick && self.limit(lane).is_none()
     }
 
     fn tell_of_place(&self) {
@@ -183,10 +208,11 @@ impl Places {
         self.state.lock().waiting(lane.lane().pool)
     }
 
-    /// The limits that endpoints have, from now on.
+    /// The limits that endpoints have, from now on; one that is paused takes no jobs.
     pub(crate) fn set_limits<'a>(&self, endpoints: impl Iterator<Item = (SiteId, &'a Endpoint)>) {
         let limits = endpoints.filter_map(|(site, endpoint)| {
-            Some(((site, endpoint.name.clone()), endpoint.at_once?))
+            let most = if endpoint.paused { 0 } else { endpoint.at_once? };
+            Some(((site, endpoint.name.clone()), most))
         });
         self.state.lock().limits = limits.collect();
     }
@@ -206,6 +232,8 @@ pub(crate) struct JobPlace {
     lane: LaneKey,
     pool: Pool,
     party: String,
+    /// What `Env::elapsed` was when its job began; none: it has not.
+    since: Option<Duration>,
     given_back: bool,
 }
 
@@ -213,6 +241,11 @@ impl JobPlace {
     /// The lane that the job is in.
     pub(crate) fn lane(&self) -> &LaneKey {
         &self.lane
+    }
+
+    /// Its job begins.
+    pub(crate) fn begin(&mut self) {
+        self.since = Some(self.places.env.elapsed());
     }
 
     /// All places of the node.
@@ -251,6 +284,10 @@ impl JobPlace {
         if state.waiting(pool) == Waiting::Jobs || !state.take(pool, &party) {
             return false;
         }
+        let now = self.places.env.elapsed();
+        if let Some(since) = self.since.replace(now) {
+            state.note_pace(&self.party, now.saturating_sub(since));
+        }
         state.give_back(self.pool, &self.party);
         drop(state);
         self.places.tell_of_place();
@@ -261,16 +298,25 @@ impl JobPlace {
     /// Lets another job have the place: no step of this one runs any more.
     pub(crate) fn give_back(&mut self) {
         if !std::mem::replace(&mut self.given_back, true) {
-            self.places.state.lock().give_back(self.pool, &self.party);
+            self.end();
             self.places.tell_of_place();
         }
+    }
+
+    fn end(&self) {
+        let mut state = self.places.state.lock();
+        if let Some(since) = self.since {
+            let had = self.places.env.elapsed().saturating_sub(since);
+            state.note_pace(&self.party, had);
+        }
+        state.give_back(self.pool, &self.party);
     }
 }
 
 impl Drop for JobPlace {
     fn drop(&mut self) {
         if !self.given_back {
-            self.places.state.lock().give_back(self.pool, &self.party);
+            self.end();
             // The end of its job wakes whoever claims others.
             self.places.found.notify_waiters();
         }
@@ -289,13 +335,17 @@ mod tests {
         LaneKey::new(SiteId::MAIN, &"r".parse().unwrap(), &lane)
     }
 
+    fn places(each: usize) -> Arc<Places> {
+        Places::new(Env::simulated(1), PoolSizes::each(each), Arc::default())
+    }
+
     fn all(places: &Arc<Places>, lane: &LaneKey) -> Vec<JobPlace> {
         std::iter::from_fn(|| places.take(lane)).collect()
     }
 
     #[test]
     fn each_partner_that_hangs_leaves_half_of_what_is_free() {
-        let places = Places::new(PoolSizes::each(25), Arc::default());
+        let places = places(25);
         let mut held = Vec::new();
         for (partner, share) in [("a", 13), ("b", 6), ("c", 3), ("d", 2), ("e", 1)] {
             let has = all(&places, &lane(Pool::Target, partner));
@@ -310,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_shrinks_gives_nothing_before_it_is_small_enough() {
-        let places = Places::new(PoolSizes::each(8), Arc::default());
+        let places = places(8);
         let to = lane(Pool::Target, "a");
         let mut held = all(&places, &to);
         assert_eq!(held.len(), 4);
@@ -322,8 +372,32 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_is_quick_while_its_last_jobs_ended_soon() {
+        let places = places(9);
+        let to = lane(Pool::Target, "a");
+        let run = |millis: u64| {
+            let mut place = places.take(&to).unwrap();
+            place.begin();
+            places.env.advance(Duration::from_millis(millis));
+        };
+        drop(places.take(&to));
+        assert!(!places.is_quick(&to), "no job of it has run");
+        run(5);
+        assert!(places.is_quick(&to));
+        run(1_000);
+        assert!(!places.is_quick(&to));
+        for _ in 0..30 {
+            run(5);
+        }
+        assert!(places.is_quick(&to));
+        let limited = Endpoint { at_once: Some(9), ..entrepot_testbed::memory_endpoint("a") };
+        places.set_limits([(SiteId::MAIN, &limited)].into_iter());
+        assert!(!places.is_quick(&to), "its jobs are counted over all nodes");
+    }
+
+    #[test]
     fn a_place_is_given_back_once() {
-        let places = Places::new(PoolSizes::each(2), Arc::default());
+        let places = places(2);
         let to = lane(Pool::Target, "a");
         let mut ending = places.take(&to).unwrap();
         assert!(places.take(&to).is_none());
@@ -339,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_job_changes_its_lane_only_where_nobody_waits() {
-        let places = Places::new(PoolSizes::each(2), Arc::default());
+        let places = places(2);
         let (here, there) = (lane(Pool::Target, "a"), lane(Pool::Source, "b"));
         let mut place = places.take(&here).unwrap();
         places.note(Pool::Source, Waiting::Jobs);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use entrepot_db::{Db, DbError, LaneKey, LaneWant};
 use entrepot_nouns::{Endpoint, Job, Name, Pool, Rule, SiteId, Timestamp};
 
-use crate::limits::{CLAIM_JOBS, CLAIM_LANES};
+use crate::ahead::JobsAhead;
+use crate::limits::{CLAIM_AHEAD, CLAIM_JOBS, CLAIM_LANES};
 use crate::places::{JobPlace, Places, Waiting};
 
 /// What a node remembers of the queue from one look to the next.
@@ -14,10 +15,12 @@ use crate::places::{JobPlace, Places, Waiting};
 pub(crate) struct QueueLook {
     /// The lane of each pool whose turn it was last.
     turns: HashMap<Pool, Turn>,
-    /// The configuration whose limits of endpoints, and whose paused rules, are known.
+    /// The configuration whose limits of endpoints, and of which what is paused, are known.
     revision: Option<i64>,
     /// Rules whose jobs wait until somebody resumes them.
     paused: HashSet<(SiteId, Name)>,
+    /// Endpoints that jobs wait for until they are paused no more.
+    paused_endpoints: HashSet<(SiteId, Name)>,
 }
 
 /// The turn of a lane.
@@ -29,32 +32,42 @@ struct Turn {
 
 /// Places that were taken for jobs that are to be claimed.
 #[derive(Default)]
-pub(crate) struct TakenPlaces(HashMap<LaneKey, Vec<JobPlace>>);
+pub(crate) struct TakenPlaces {
+    lanes: HashMap<LaneKey, Vec<JobPlace>>,
+    /// Pools in which no lane comes before another one: those may have jobs ahead.
+    even: HashSet<Pool>,
+}
 
 impl TakenPlaces {
-    /// What to claim for them.
+    /// What to claim for them; of lanes whose jobs end quickly more than that, if none of them has
+    /// longer turns than others.
     pub(crate) fn wants(&self, places: &Places) -> Vec<LaneWant> {
+        let is_quick = |lane: &&LaneKey| {
+            lane.is_known() && self.even.contains(&lane.pool()) && places.is_quick(lane)
+        };
+        let quick: HashSet<&LaneKey> = self.lanes.keys().filter(is_quick).collect();
+        let share = CLAIM_AHEAD / quick.len().max(1);
         let want = |(lane, taken): (&LaneKey, &Vec<JobPlace>)| LaneWant {
             lane: lane.clone(),
-            max: taken.len(),
+            max: taken.len().saturating_add(if quick.contains(lane) { share } else { 0 }),
             at_once: places.limit(lane),
         };
-        self.0.iter().map(want).collect()
+        self.lanes.iter().map(want).collect()
     }
 
     /// The place that was taken for this job.
     pub(crate) fn place(&mut self, job: &Job) -> Option<JobPlace> {
         let lane = LaneKey::of(job);
-        match self.0.get_mut(&lane).and_then(Vec::pop) {
-            Some(place) => Some(place),
+        match self.lanes.get_mut(&lane) {
+            Some(places) => places.pop(),
             // Programs that knew no lanes left its lane open.
-            None => self.0.iter_mut().find(|(lane, _)| !lane.is_known())?.1.pop(),
+            None => self.lanes.iter_mut().find(|(lane, _)| !lane.is_known())?.1.pop(),
         }
     }
 
     /// How many they are.
     pub(crate) fn len(&self) -> usize {
-        self.0.values().map(Vec::len).sum()
+        self.lanes.values().map(Vec::len).sum()
     }
 }
 
@@ -67,11 +80,13 @@ fn behind(all: &[LaneKey], pool: Pool, after: Option<&LaneKey>) -> Vec<LaneKey> 
 }
 
 impl QueueLook {
-    /// Takes places for the jobs that come next, at most [`CLAIM_JOBS`].
+    /// Takes places for the jobs that come next, at most [`CLAIM_JOBS`]; of a lane that has jobs
+    /// ahead none.
     pub(crate) async fn take(
         &mut self,
         db: &Db,
         places: &Arc<Places>,
+        ahead: &JobsAhead,
         now: Timestamp,
     ) -> Result<TakenPlaces, DbError> {
         self.learn(db, places).await?;
@@ -89,7 +104,13 @@ impl QueueLook {
                 _ => behind(&all, pool, after),
             };
             let (before, found, last) = (taken.len(), lanes.len(), lanes.last().cloned());
-            let lanes: Vec<_> = lanes.into_iter().filter(|lane| !self.is_paused(lane)).collect();
+            let may_go_on = |lane: &LaneKey| !self.is_paused(lane) && !ahead.has(lane);
+            let lanes: Vec<_> = lanes.into_iter().filter(may_go_on).collect();
+            let mut priorities = lanes.iter().map(|lane| lane.lane().priority);
+            let first = priorities.next();
+            if priorities.all(|priority| Some(priority) == first) {
+                taken.even.insert(pool);
+            }
             self.take_of(pool, &lanes, places, &mut taken);
             if let (CLAIM_LANES, true, Some(last)) = (found, taken.len() == before, last) {
                 // Partners that may have no more places, or paused rules, fill this look: the next
@@ -97,7 +118,8 @@ impl QueueLook {
                 self.turns.insert(pool, Turn { lane: last, left: 0 });
             }
             // Whoever waits in a lane of the pool comes before jobs that would change to it.
-            let waiting = if lanes.is_empty() { Waiting::Nobody } else { Waiting::Jobs };
+            let is_free = lanes.is_empty() && ahead.is_empty();
+            let waiting = if is_free { Waiting::Nobody } else { Waiting::Jobs };
             places.note(pool, waiting);
         }
         Ok(taken)
@@ -127,7 +149,7 @@ impl QueueLook {
                 return;
             }
             let Some(place) = places.take(lane) else { continue };
-            taken.0.entry(lane.clone()).or_default().push(place);
+            taken.lanes.entry(lane.clone()).or_default().push(place);
             let left = left.saturating_sub(1);
             self.turns.insert(pool, Turn { lane: lane.clone(), left });
             if left > 0 {
@@ -138,8 +160,12 @@ impl QueueLook {
         }
     }
 
-    /// Whether the rule of the jobs in a lane is paused.
+    /// Whether the rule of the jobs in a lane is paused, or their endpoint.
     fn is_paused(&self, lane: &LaneKey) -> bool {
+        let endpoint = lane.site().zip(lane.lane().endpoint);
+        if endpoint.is_some_and(|of| self.paused_endpoints.contains(&of)) {
+            return true;
+        }
         if self.paused.is_empty() {
             return false;
         }
@@ -147,8 +173,7 @@ impl QueueLook {
         lane.site().zip(name).is_some_and(|of| self.paused.contains(&of))
     }
 
-    /// Reads the limits of endpoints, and which rules are paused, anew if the configuration changed
-    /// since.
+    /// Reads the limits of endpoints, and what is paused, anew if the configuration changed since.
     async fn learn(&mut self, db: &Db, places: &Places) -> Result<(), DbError> {
         let revision = db.config_revision().await?;
         if self.revision == Some(revision) {
@@ -164,6 +189,9 @@ impl QueueLook {
             let found = db.list::<Endpoint>(site).await?;
             endpoints.extend(found.into_iter().map(|endpoint| (site, endpoint.noun)));
         }
+        let paused = endpoints.iter().filter(|(_, endpoint)| endpoint.paused);
+        self.paused_endpoints =
+            paused.map(|(site, endpoint)| (*site, endpoint.name.clone())).collect();
         places.set_limits(endpoints.iter().map(|(site, endpoint)| (*site, endpoint)));
         self.revision = Some(revision);
         Ok(())

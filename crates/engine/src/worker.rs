@@ -6,20 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use entrepot_db::JobClaim;
 use entrepot_db::limits::CLOCK_AHEAD;
+use entrepot_db::{HandOver, JobClaim, LaneKey};
 use entrepot_nouns::{Job, JobId, Timestamp};
 use tokio::sync::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::ahead::{JobAhead, JobsAhead};
 use crate::backoff::{Away, spread};
 use crate::hold::Hold;
-use crate::limits::JOBS_ENDING;
+use crate::limits::{AHEAD_LOOK, JOBS_ENDING};
 use crate::queue::QueueLook;
 use crate::run::{self, ClaimedJob, Failure};
 use crate::shared::Shared;
+use crate::step::StepError;
 use crate::versions::DocumentKey;
 
 /// The two ways to stop.
@@ -44,13 +46,16 @@ pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
         busy: HashMap::new(),
         asked: Timestamp::default(),
         look: QueueLook::default(),
+        looked: Duration::ZERO,
+        ahead: JobsAhead::default(),
     };
     let mut away = Away::new();
     workers.take_back(&mut away).await;
     while !workers.stops.drain.is_cancelled() {
         let pause = match workers.claim().await {
-            Ok(0) => spread(workers.shared.options.poll, workers.shared.recorder.env()),
-            Ok(_) => Duration::ZERO,
+            Ok(Claimed::Jobs) => Duration::ZERO,
+            Ok(Claimed::None) if !workers.ahead.is_empty() => AHEAD_LOOK,
+            Ok(Claimed::None) => spread(workers.shared.options.poll, workers.shared.recorder.env()),
             Err(error) => {
                 tracing::warn!(code = "EP0801", %error, "no job can be claimed");
                 away.next(workers.shared.recorder.env())
@@ -62,9 +67,19 @@ pub(crate) async fn run(shared: Arc<Shared>, stops: Stops) {
             workers.wait(pause).await;
         }
     }
+    let ahead = workers.ahead.take();
+    workers.give_back(ahead).await;
     while let Some(ended) = workers.tasks.join_next_with_id().await {
         workers.ended(ended).await;
     }
+}
+
+/// What came of a look at the queue.
+enum Claimed {
+    /// Jobs that run now.
+    Jobs,
+    /// Nothing that could.
+    None,
 }
 
 struct Workers {
@@ -79,6 +94,9 @@ struct Workers {
     /// When jobs were last asked for.
     asked: Timestamp,
     look: QueueLook,
+    /// What `Env::elapsed` was at the last look.
+    looked: Duration,
+    ahead: JobsAhead,
 }
 
 impl Workers {
@@ -108,19 +126,50 @@ impl Workers {
         }
     }
 
-    /// Claims jobs for the free places; how many.
-    async fn claim(&mut self) -> Result<usize, entrepot_db::DbError> {
+    /// Starts jobs that were claimed ahead and find a place now, and gives back those that wait too
+    /// long.
+    async fn go_on(&mut self) {
+        for (JobAhead { job, claimed: at, .. }, place) in self.ahead.placed(&self.shared.places) {
+            self.begin(job, ClaimedJob { at, place });
+        }
+        let overdue = self.ahead.overdue(self.shared.recorder.env().elapsed());
+        self.give_back(overdue).await;
+    }
+
+    /// Gives claimed jobs back that have not begun.
+    async fn give_back(&self, jobs: Vec<JobAhead>) {
+        for JobAhead { lane, job, claimed } in jobs {
+            let hold = Hold::new(&self.shared, &job, claimed, self.stops.interrupt.clone());
+            let at = self.shared.recorder.env().now();
+            let rests_for = Vec::new();
+            let over = HandOver { lane, at, due_at: None, passed: None, rests_for };
+            match hold.hand_over(over).await {
+                Ok(()) | Err(StepError::HandedOver | StepError::Stopped) => {}
+                Err(error) => {
+                    tracing::warn!(code = "EP0807", %error, "a lease was not given back");
+                }
+            }
+        }
+    }
+
+    /// Claims jobs for the free places.
+    async fn claim(&mut self) -> Result<Claimed, entrepot_db::DbError> {
+        self.go_on().await;
         let Shared { recorder, membership, projected, options, places, db, .. } = &*self.shared;
         let (env, lease) = (recorder.env(), options.lease);
         let claimed = env.elapsed();
+        if !self.ahead.is_empty() && claimed.saturating_sub(self.looked) < AHEAD_LOOK {
+            return Ok(Claimed::None);
+        }
+        self.looked = claimed;
         places.resize(options.pools.changed(membership.standing.borrow().pools));
         let rebuilding = membership.is_rebuilding(*projected.borrow());
         if self.tasks.len() >= places.all().saturating_add(JOBS_ENDING) {
             // The disk does not keep up with the ends of jobs: each that is written wakes us.
-            return Ok(0);
+            return Ok(Claimed::None);
         }
         if rebuilding || !membership.may_claim(claimed, lease) {
-            return Ok(0);
+            return Ok(Claimed::None);
         }
         let now = env.now();
         if now.plus(CLOCK_AHEAD) < self.asked {
@@ -128,25 +177,28 @@ impl Workers {
             tracing::warn!(jobs, "the clock was set back: jobs that wait are tried now");
         }
         self.asked = now;
-        let mut taken = self.look.take(db, places, now).await?;
+        let mut taken = self.look.take(db, places, &self.ahead, now).await?;
         if taken.len() == 0 {
-            return Ok(0);
+            return Ok(Claimed::None);
         }
         let claim = membership.claim(recorder);
         let wants = taken.wants(places);
         let claim = JobClaim { claim, wants, at: now, until: now.plus(lease) };
         let jobs = self.shared.writer.claim(claim).await?;
         self.shared.meters.claims.add(env.elapsed().saturating_sub(claimed));
-        let count = jobs.len();
+        let found = if jobs.is_empty() { Claimed::None } else { Claimed::Jobs };
         for job in jobs {
             if let Some(place) = taken.place(&job) {
                 self.begin(job, ClaimedJob { at: claimed, place });
+            } else {
+                self.ahead.add(JobAhead { lane: LaneKey::of(&job), job, claimed });
             }
         }
-        Ok(count)
+        Ok(found)
     }
 
-    fn begin(&mut self, job: Job, claimed: ClaimedJob) {
+    fn begin(&mut self, job: Job, mut claimed: ClaimedJob) {
+        claimed.place.begin();
         let span = tracing::info_span!("job", id = %job.id, rule = %job.rule, epoch = job.epoch);
         let (job, at) = (Arc::new(job), claimed.at);
         let turn = self.busy.entry(job.id).or_default().clone();

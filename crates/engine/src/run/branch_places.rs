@@ -367,7 +367,7 @@ mod tests {
     }
 
     fn pools() -> std::sync::Arc<Places> {
-        Places::new(PoolSizes::each(8), Default::default())
+        Places::new(entrepot_nouns::Env::simulated(1), PoolSizes::each(8), Default::default())
     }
 
     fn limit(pools: &Places, endpoints: &[&str]) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use entrepot_db::LaneKey;
 use entrepot_nouns::rule::Existing;
-use entrepot_nouns::{Endpoint, Job, JobId, JobState, Pool, PoolPlaces, Priority};
+use entrepot_nouns::{Endpoint, Job, JobId, JobLane, JobState, Pool, PoolPlaces, Priority};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use entrepot_testbed::memory_endpoint;
 
@@ -126,6 +126,56 @@ async fn a_job_that_is_done_but_for_its_end_keeps_nobody_from_a_place() {
     world.kill().await;
 }
 
+/// Lets a world start in which a job of `rule` for the partner has just ended at once.
+fn start_with_a_quick_one(world: &mut World, rule: &str) {
+    let (endpoint, rule) = (Some("partner".parse().unwrap()), rule.parse().unwrap());
+    let lane = JobLane { pool: Pool::Target, endpoint, priority: Priority::Normal };
+    world.start();
+    let mut place = world.engine().shared.places.take(&LaneKey::new(SITE, &rule, &lane)).unwrap();
+    place.begin();
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_that_end_quickly_are_claimed_many_at_a_time() {
+    let mut world = World::new(97).await;
+    world.target("partner", memory_store(&world.env)).await;
+    world.put(&rule_for("live", &["partner"])).await;
+    let jobs = arrive(&mut world, "live", 90).await;
+    start_with_a_quick_one(&mut world, "live");
+    for job in jobs {
+        let ended = world.ended(job).await;
+        assert_eq!((ended.state, ended.attempts), (JobState::Done, 1), "{:?}", ended.error);
+        assert_eq!(ended.handed_over, 0, "it was given back");
+    }
+    let claims = world.engine().meters().claims.count();
+    assert!(claims < 90 / 13, "{claims} claims: no more jobs at a time than there are places");
+    world.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_claimed_ahead_are_given_back_when_their_partner_answers_no_more() {
+    let mut world = with_a_dead_one(98).await;
+    let dead = world.file_access.targets.lock()["dead"].clone();
+    world.target("partner", dead).await;
+    world.put(&rule_for("live", &["partner"])).await;
+    let jobs = arrive(&mut world, "live", 100).await;
+    start_with_a_quick_one(&mut world, "live");
+    let counts = async |world: &World| {
+        let counts = world.db.job_counts().await.unwrap();
+        (counts.running, counts.ready)
+    };
+    world.until(async |world| counts(world).await == (77, 23)).await;
+    world.until(async |world| counts(world).await == (13, 87)).await;
+    let mut given_back = 0;
+    for job in jobs {
+        let job = world.db.job(SITE, job).await.unwrap().unwrap();
+        assert_eq!(job.attempts, u32::from(job.state == JobState::Running));
+        given_back += job.handed_over;
+    }
+    assert_eq!(given_back, 64);
+    world.kill().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_that_changed_its_lane_ends_as_any_other() {
     let mut world = World::new(93).await;
@@ -189,6 +239,38 @@ async fn an_endpoint_is_used_as_often_at_once_as_it_says_over_all_nodes() {
     for world in [&mut first, &mut second] {
         world.kill().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_wait_for_an_endpoint_that_is_paused() {
+    let mut world = World::new(99).await;
+    for label in ["partner", "other"] {
+        world.target(label, memory_store(&world.env)).await;
+    }
+    world.put(&Endpoint { paused: true, ..memory_endpoint("partner") }).await;
+    world.put(&rule_for("both", &["other", "partner"])).await;
+    world.put(&rule_for("live", &["other"])).await;
+    let jobs = arrive(&mut world, "both", 30).await;
+    world.start();
+    for job in arrive(&mut world, "live", 30).await {
+        assert_eq!(world.ended(job).await.state, JobState::Done);
+    }
+    let resting = async |world: &World| {
+        let counts = world.db.job_counts().await.unwrap();
+        (counts.running, counts.ready) == (0, 30)
+    };
+    world.until(async |world| resting(world).await).await;
+    for _ in 0..100 {
+        world.turn().await;
+    }
+    assert!(resting(&world).await, "one of them ran");
+    assert!(files(&world.partner()).await.is_empty());
+    world.put(&memory_endpoint("partner")).await;
+    for job in jobs {
+        let ended = world.ended(job).await;
+        assert_eq!((ended.state, ended.attempts), (JobState::Done, 1), "{:?}", ended.error);
+    }
+    world.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
