@@ -242,7 +242,7 @@ impl Sending {
         let body = run.hold.waiting(response.body.read_all(AS2_RECEIPT_BYTES)).await?;
         let body = body.map_err(|error| match error {
             HttpError::TooLong(_) => {
-                StepError::transient("EP1213", format!("endpoint '{endpoint}': {error}"))
+                receipt::unconfirmed(endpoint, &self.message_id, &error.to_string())
             }
             error => http::not_sent(endpoint, &error),
         })?;

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::carried::Carried;
 use super::feed::Fed;
-use super::receipt::Answered;
+use super::receipt::{self, Answered};
 use super::{Delivered, Left, Sending};
 use crate::rules;
 use crate::run::Run;
@@ -128,11 +128,7 @@ impl Sending {
             return Ok(Exchanged::Delivered(Box::new(delivered)));
         }
         let Answered { size, fed: Some(fed), carried, .. } = answered else {
-            let text = format!(
-                "endpoint '{partner}', message {}: it answered before it had the whole message",
-                self.message_id
-            );
-            return Err(StepError::transient("EP1213", text));
+            return Err(receipt::unconfirmed(partner, &self.message_id, receipt::EARLY));
         };
         Ok(Exchanged::Left(Awaited::new(size, &fed, carried)))
     }

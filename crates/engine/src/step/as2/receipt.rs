@@ -157,7 +157,7 @@ impl SentMessage<'_> {
     }
 
     fn is_whole(&self) -> Result<(), StepError> {
-        let early = || self.unusable("it answered before it had the whole message");
+        let early = || self.unusable(EARLY);
         self.sent.map(|_| ()).ok_or_else(early)
     }
 
@@ -193,11 +193,17 @@ impl SentMessage<'_> {
         }
     }
 
-    /// It is not known whether the partner has the message: it is sent again under its id.
     fn unusable(&self, why: &str) -> StepError {
-        let text = format!("endpoint '{}', message {}: {why}", self.endpoint, self.message_id);
-        StepError::transient("EP1213", text)
+        unconfirmed(self.endpoint, self.message_id, why)
     }
+}
+
+/// An answer that came before all of the message had left.
+pub(super) const EARLY: &str = "it answered before it had the whole message";
+
+/// It is not known whether the partner has the message: it is sent again under its id.
+pub(super) fn unconfirmed(endpoint: &Name, message_id: &str, why: &str) -> StepError {
+    StepError::transient("EP1213", format!("endpoint '{endpoint}', message {message_id}: {why}"))
 }
 
 fn is_duplicate(outcome: &Outcome) -> bool {
