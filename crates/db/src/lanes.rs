@@ -5,6 +5,8 @@
 //! there is counted in an index that holds running jobs only. So no counter can go wrong with a
 //! node that dies.
 
+use std::collections::BTreeMap;
+
 use entrepot_nouns::{Job, JobLane, Name, Pool, Priority, SiteId, Timestamp};
 
 use crate::error::Result;
@@ -87,6 +89,9 @@ pub struct LaneWant {
     pub lane: LaneKey,
     /// At most so many.
     pub max: usize,
+    /// Only those that could not be claimed before this; unset: all. It spares the way past those
+    /// that were there before, which is long while somebody's transaction still sees them.
+    pub since: Option<Timestamp>,
     /// What else limits them.
     pub at_once: Option<EndpointLimit>,
 }
@@ -127,6 +132,9 @@ statements! {
         "SELECT lane FROM found WHERE lane IS NOT NULL AND EXISTS (SELECT 1 FROM jobs ",
         "WHERE jobs.lane = found.lane AND jobs.claim_at <= $3) LIMIT $4",
     );
+    DUE_OF_SQLITE = sql!(
+        "SELECT DISTINCT lane FROM jobs WHERE lane = $1 AND claim_at >= $2 AND claim_at <= $3",
+    );
     RUNNING = sql!(
         "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND lane >= $1 AND lane < $2 ",
         "AND claim_at > $3",
@@ -141,6 +149,14 @@ statements! {
     );
     FOLD_SQLITE = sql!("DELETE FROM job_counts WHERE jobs = 0");
 }
+
+/// A look at each of these lanes, from these times on.
+pub(crate) const DUE_OF_POSTGRES: Sql = sql!(
+    "SELECT known.lane FROM UNNEST(string_to_array($1, chr(10)), ",
+    "CAST(string_to_array($2, chr(10)) AS BIGINT[])) AS known (lane, since) ",
+    "WHERE EXISTS (SELECT 1 FROM jobs WHERE jobs.lane = known.lane ",
+    "AND jobs.claim_at >= known.since AND jobs.claim_at <= $3) ORDER BY known.lane",
+);
 
 /// Rows that count the same are made one, those that count nothing are taken away. Whoever does so
 /// too has other rows.
@@ -197,6 +213,29 @@ impl Db {
     pub async fn all_due_lanes(&self, now: Timestamp, limit: usize) -> Result<Vec<LaneKey>> {
         let all = [String::new(), end_of(Pool::Target.as_str())];
         self.lanes_between(all, now, limit.min(limits::LANES)).await
+    }
+
+    /// Those of these lanes with a job that may be claimed at `now` and could not be before the
+    /// time that is given with the lane; by name.
+    pub async fn due_lanes_since(
+        &self,
+        lanes: &BTreeMap<LaneKey, Timestamp>,
+        now: Timestamp,
+    ) -> Result<Vec<LaneKey>> {
+        let read = |row: &Row<'_>| Ok(LaneKey::stored(row.text(0)?));
+        if self.dialect() == Dialect::Postgres {
+            let names: Vec<&str> = lanes.keys().map(LaneKey::as_str).collect();
+            let times: Vec<String> = lanes.values().map(|since| since.0.to_string()).collect();
+            let values =
+                vec![Value::text(names.join("\n")), Value::text(times.join("\n")), now.into()];
+            return self.read(DUE_OF_POSTGRES, values, read).await;
+        }
+        let mut due = Vec::new();
+        for (lane, since) in lanes {
+            let values = vec![Value::text(lane.as_str()), (*since).into(), now.into()];
+            due.extend(self.read(DUE_OF_SQLITE, values, read).await?);
+        }
+        Ok(due)
     }
 
     /// The lanes in which jobs wait or run, over all sites, those first where the most wait.

@@ -203,7 +203,7 @@ async fn take(
         let mut wants = Vec::new();
         for pool in Pool::ALL {
             for lane in db.due_lanes(pool, None, now, 100).await? {
-                wants.push(LaneWant { lane, max: max - jobs.len(), at_once: None });
+                wants.push(LaneWant { lane, max: max - jobs.len(), since: None, at_once: None });
             }
         }
         wants.truncate(1);

@@ -1,5 +1,6 @@
 //! Named limits of the engine.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use entrepot_nouns::rule::Retry;
@@ -122,6 +123,16 @@ pub const KNOWN_PACES: usize = 4_096;
 /// Most lanes of a pool that one look at the queue finds: of those whose partner may have no more
 /// places it finds others behind them.
 pub const CLAIM_LANES: usize = 256;
+/// A look at the queue that takes longer finds more than there is: entries of jobs that have ended,
+/// which somebody's transaction still sees.
+pub const LOOK_SLOW: Duration = Duration::from_millis(5);
+/// Between slow looks at the whole queue there are others at the lanes that are known, for ten
+/// times as long as the last slow one took, within these limits.
+pub const LOOK_BETWEEN: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(2);
+/// Jobs of a known lane may be so much older than the last ones that were claimed there: the clocks
+/// of nodes differ, and what is handed over keeps its time.
+pub const LANE_MARGIN: Duration = Duration::from_secs(5);
 /// Jobs of which only the end is to be written down, for which no place is needed: with so many no
 /// more are claimed.
 pub const JOBS_ENDING: usize = 256;

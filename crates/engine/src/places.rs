@@ -143,6 +143,11 @@ impl Places {
         Arc::new(Places { env, state: Mutex::new(state), freed, found: Notify::new() })
     }
 
+    /// What `Env::elapsed` is.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.env.elapsed()
+    }
+
     /// From now on; jobs that have a place keep it.
     pub(crate) fn resize(&self, sizes: PoolSizes) {
         self.state.lock().sizes = sizes;

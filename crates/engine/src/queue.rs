@@ -1,13 +1,14 @@
 //! Which jobs a node claims next: from lane to lane, as long as there are places.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use entrepot_db::{Db, DbError, LaneKey, LaneWant};
+use entrepot_db::{Db, DbError, Dialect, LaneKey, LaneWant};
 use entrepot_nouns::{Endpoint, Job, Name, Pool, Rule, SiteId, Timestamp};
 
 use crate::ahead::JobsAhead;
-use crate::limits::{CLAIM_AHEAD, CLAIM_JOBS, CLAIM_LANES};
+use crate::limits::{CLAIM_AHEAD, CLAIM_JOBS, CLAIM_LANES, LANE_MARGIN, LOOK_BETWEEN, LOOK_SLOW};
 use crate::places::{JobPlace, Places, Waiting};
 
 /// What a node remembers of the queue from one look to the next.
@@ -15,12 +16,49 @@ use crate::places::{JobPlace, Places, Waiting};
 pub(crate) struct QueueLook {
     /// The lane of each pool whose turn it was last.
     turns: HashMap<Pool, Turn>,
+    known: KnownLanes,
     /// The configuration whose limits of endpoints, and of which what is paused, are known.
     revision: Option<i64>,
     /// Rules whose jobs wait until somebody resumes them.
     paused: HashSet<(SiteId, Name)>,
     /// Endpoints that jobs wait for until they are paused no more.
     paused_endpoints: HashSet<(SiteId, Name)>,
+}
+
+/// What the last look at the whole queue found.
+#[derive(Default)]
+struct KnownLanes {
+    /// The lanes, and from where on their jobs wait.
+    lanes: BTreeMap<LaneKey, Timestamp>,
+    /// What `Env::elapsed` was then.
+    looked: Duration,
+    /// How long it took.
+    took: Duration,
+}
+
+impl KnownLanes {
+    /// Whether a look at these lanes is enough now.
+    fn will_do(&self, now: Duration) -> bool {
+        let (least, most) = (*LOOK_BETWEEN.start(), *LOOK_BETWEEN.end());
+        let pause = self.took.saturating_mul(10).clamp(least, most);
+        self.took >= LOOK_SLOW
+            && now.saturating_sub(self.looked) < pause
+            && self.lanes.len() < CLAIM_LANES
+    }
+
+    /// The lanes that a look found which began at `began` and has just ended.
+    fn learn(&mut self, found: &[LaneKey], began: Duration, ended: Duration) {
+        let since = |lane: &LaneKey| self.lanes.get(lane).copied().unwrap_or(Timestamp(i64::MIN));
+        self.lanes = found.iter().map(|lane| (lane.clone(), since(lane))).collect();
+        (self.looked, self.took) = (ended, ended.saturating_sub(began));
+    }
+
+    /// Jobs of a lane were claimed, the longest due ones, up to those that were due at `due_at`.
+    fn claimed(&mut self, lane: &LaneKey, due_at: Timestamp) {
+        if let Some(since) = self.lanes.get_mut(lane) {
+            *since = (*since).max(due_at.minus(LANE_MARGIN));
+        }
+    }
 }
 
 /// The turn of a lane.
@@ -36,6 +74,8 @@ pub(crate) struct TakenPlaces {
     lanes: HashMap<LaneKey, Vec<JobPlace>>,
     /// Pools in which no lane comes before another one: those may have jobs ahead.
     even: HashSet<Pool>,
+    /// Where to begin in lanes that have been looked at before; empty: at the beginning.
+    since: BTreeMap<LaneKey, Timestamp>,
 }
 
 impl TakenPlaces {
@@ -50,6 +90,7 @@ impl TakenPlaces {
         let want = |(lane, taken): (&LaneKey, &Vec<JobPlace>)| LaneWant {
             lane: lane.clone(),
             max: taken.len().saturating_add(if quick.contains(lane) { share } else { 0 }),
+            since: self.since.get(lane).copied(),
             at_once: places.limit(lane),
         };
         self.lanes.iter().map(want).collect()
@@ -91,7 +132,7 @@ impl QueueLook {
     ) -> Result<TakenPlaces, DbError> {
         self.learn(db, places).await?;
         let mut taken = TakenPlaces::default();
-        let all = db.all_due_lanes(now, CLAIM_LANES).await?;
+        let all = self.due_lanes(db, places, now, &mut taken).await?;
         for pool in Pool::ALL {
             if places.free(pool) == 0 {
                 places.note(pool, Waiting::Jobs);
@@ -123,6 +164,30 @@ impl QueueLook {
             places.note(pool, waiting);
         }
         Ok(taken)
+    }
+
+    /// Lanes with jobs that are due: all, or, where finding them takes long, those that are known.
+    async fn due_lanes(
+        &mut self,
+        db: &Db,
+        places: &Places,
+        now: Timestamp,
+        taken: &mut TakenPlaces,
+    ) -> Result<Vec<LaneKey>, DbError> {
+        let began = places.elapsed();
+        // In SQLite no transaction of others keeps what has ended.
+        if db.dialect() == Dialect::Postgres && self.known.will_do(began) {
+            taken.since.clone_from(&self.known.lanes);
+            return db.due_lanes_since(&self.known.lanes, now).await;
+        }
+        let found = db.all_due_lanes(now, CLAIM_LANES).await?;
+        self.known.learn(&found, began, places.elapsed());
+        Ok(found)
+    }
+
+    /// Remembers what was claimed.
+    pub(crate) fn claimed(&mut self, jobs: &[Job]) {
+        jobs.iter().for_each(|job| self.known.claimed(&LaneKey::of(job), job.due_at));
     }
 
     /// Goes round the lanes of a pool: each gets as many places as its priority says, again and
@@ -195,5 +260,39 @@ impl QueueLook {
         places.set_limits(endpoints.iter().map(|(site, endpoint)| (*site, endpoint)));
         self.revision = Some(revision);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(rule: &str) -> LaneKey {
+        LaneKey::new(SiteId::MAIN, &rule.parse().unwrap(), &Default::default())
+    }
+
+    #[test]
+    fn the_lanes_that_are_known_do_for_a_while_where_a_whole_look_takes_long() {
+        let ms = Duration::from_millis;
+        let mut known = KnownLanes::default();
+        assert!(!known.will_do(ms(0)), "nothing is known yet");
+        known.learn(&[lane("r")], ms(1_000), ms(1_002));
+        assert!(!known.will_do(ms(1_003)), "a look takes no time");
+        known.learn(&[lane("r")], ms(2_000), ms(2_050));
+        assert!(known.will_do(ms(2_500)) && !known.will_do(ms(2_550)));
+        known.learn(&[lane("r")], ms(3_000), ms(4_000));
+        assert!(known.will_do(ms(5_999)) && !known.will_do(ms(6_000)), "at most two seconds");
+    }
+
+    #[test]
+    fn a_known_lane_is_read_from_a_little_before_what_was_claimed_last() {
+        let mut known = KnownLanes::default();
+        known.learn(&[lane("r")], Duration::ZERO, Duration::ZERO);
+        assert_eq!(known.lanes[&lane("r")], Timestamp(i64::MIN));
+        let at = Timestamp(1_800_000_000_000_000);
+        known.claimed(&lane("r"), at);
+        known.learn(&[lane("r"), lane("s")], Duration::ZERO, Duration::ZERO);
+        assert_eq!(known.lanes[&lane("r")], at.minus(LANE_MARGIN));
+        assert_eq!(known.lanes[&lane("s")], Timestamp(i64::MIN));
     }
 }

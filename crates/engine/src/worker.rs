@@ -186,6 +186,7 @@ impl Workers {
         let claim = JobClaim { claim, wants, at: now, until: now.plus(lease) };
         let jobs = self.shared.writer.claim(claim).await?;
         self.shared.meters.claims.add(env.elapsed().saturating_sub(claimed));
+        self.look.claimed(&jobs);
         let found = if jobs.is_empty() { Claimed::None } else { Claimed::Jobs };
         for job in jobs {
             if let Some(place) = taken.place(&job) {

@@ -1,5 +1,6 @@
 //! Lanes: which have work, in turn, and how many of their jobs run.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use entrepot_nouns::{Env, Job, JobLane, JobState, JobStep, Pool, Priority, SiteId, StepState};
@@ -59,7 +60,7 @@ async fn each_lane_with_a_due_job_has_its_turn(db: Db) {
     assert_eq!(db.due_lanes(Pool::Source, None, env.now(), 9).await.unwrap(), []);
 
     let n1 = started(&db, "n1").await;
-    let want = LaneWant { lane: key(&to("b")), max: 2, at_once: None };
+    let want = LaneWant { lane: key(&to("b")), max: 2, since: None, at_once: None };
     let claimed = of_lane(&db, &n1, want.clone(), &env).await;
     assert_eq!(claimed.len(), 2);
     assert!(claimed.iter().all(|job| job.lane == to("b")));
@@ -69,6 +70,31 @@ async fn each_lane_with_a_due_job_has_its_turn(db: Db) {
     assert_eq!(due(&db, None, &env, 9).await, ["a", "b", "c", "later"], "leases ended");
 }
 
+async fn a_lane_is_looked_at_from_a_time_on(db: Db) {
+    let env = Env::simulated(3);
+    let early = env.now();
+    let mut jobs = vec![job_in(&env, &to("a")), job_in(&env, &to("b"))];
+    env.advance(Duration::from_secs(10));
+    let since = env.now();
+    jobs.extend([job_in(&env, &to("b")), job_in(&env, &to("c"))]);
+    let later = env.now().plus(Duration::from_secs(9));
+    jobs.push(Job { due_at: later, ..job_in(&env, &to("d")) });
+    project(&db, "n1", &[], &jobs).await;
+    let all = |since| ["a", "b", "d", "e"].map(|endpoint| (key(&to(endpoint)), since)).into();
+    let due = async |since| db.due_lanes_since(&all(since), env.now()).await.unwrap();
+    assert_eq!(due(early).await, [key(&to("a")), key(&to("b"))]);
+    assert_eq!(due(since).await, [key(&to("b"))]);
+    assert_eq!(db.due_lanes_since(&BTreeMap::new(), env.now()).await.unwrap(), []);
+
+    let n1 = started(&db, "n1").await;
+    let want = LaneWant { lane: key(&to("b")), max: 9, since: Some(since), at_once: None };
+    let claimed = of_lane(&db, &n1, want.clone(), &env).await;
+    assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), [jobs[2].id]);
+    assert_eq!(of_lane(&db, &n1, want.clone(), &env).await.len(), 0);
+    let whole = LaneWant { since: None, ..want };
+    assert_eq!(of_lane(&db, &n1, whole, &env).await[0].id, jobs[1].id);
+}
+
 async fn an_endpoint_limits_jobs_of_all_rules_and_nodes(db: Db) {
     let env = Env::simulated(2);
     let mut jobs: Vec<Job> = (0..4).map(|_| job_in(&env, &to("slow"))).collect();
@@ -76,14 +102,14 @@ async fn an_endpoint_limits_jobs_of_all_rules_and_nodes(db: Db) {
     jobs.extend((0..4).map(|_| job_in(&env, &to("slow-too"))));
     project(&db, "n1", &[], &jobs).await;
     let limit = EndpointLimit { site: SiteId::MAIN, endpoint: name("slow"), most: 3 };
-    let want = |lane: LaneKey| LaneWant { lane, max: 2, at_once: Some(limit.clone()) };
+    let want = |lane: LaneKey| LaneWant { lane, max: 2, since: None, at_once: Some(limit.clone()) };
     let other = LaneKey::new(SiteId::MAIN, &name("other"), &to("slow"));
     let (n1, n2) = (started(&db, "n1").await, started(&db, "n2").await);
     let first = of_lane(&db, &n1, want(key(&to("slow"))), &env).await;
     assert_eq!(first.len(), 2);
     assert_eq!(of_lane(&db, &n2, want(other.clone()), &env).await.len(), 1);
     assert_eq!(of_lane(&db, &n1, want(other.clone()), &env).await, []);
-    let free = LaneWant { lane: key(&to("slow-too")), max: 4, at_once: None };
+    let free = LaneWant { lane: key(&to("slow-too")), max: 4, since: None, at_once: None };
     assert_eq!(of_lane(&db, &n1, free, &env).await.len(), 4, "another endpoint");
     let end = JobEnd::Done;
     assert!(db.end_job(&JobHold::from(&first[0]), end, env.now(), None).await.unwrap());
@@ -99,7 +125,7 @@ async fn crowds_never_go_beyond_a_limit(db: Db) {
     let jobs: Vec<Job> = (0..200).map(|_| job_in(&env, &to("slow"))).collect();
     project(&db, "n1", &[], &jobs).await;
     let limit = EndpointLimit { site: SiteId::MAIN, endpoint: name("slow"), most: 5 };
-    let want = LaneWant { lane: key(&to("slow")), max: 3, at_once: Some(limit) };
+    let want = LaneWant { lane: key(&to("slow")), max: 3, since: None, at_once: Some(limit) };
     let mut tasks = tokio::task::JoinSet::new();
     for node in 0..6 {
         let (db, env, want) = (db.clone(), env.clone(), want.clone());
@@ -286,7 +312,7 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
     ];
     let writes = writes.map(|(hold, change)| JobWrite { hold, change });
     let limit = EndpointLimit { site: SiteId::MAIN, endpoint: name("a"), most: 3 };
-    let want = LaneWant { lane: key(&to("a")), max: 9, at_once: Some(limit) };
+    let want = LaneWant { lane: key(&to("a")), max: 9, since: None, at_once: Some(limit) };
     let written = db.write_jobs(&writes, Some(&claim_of(&n1, want, &env))).await.unwrap();
     assert_eq!(written.held, [true, true, false, true]);
     // The place of the one that ended.
@@ -306,6 +332,7 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
 both!(
     writes_for_jobs_are_one_transaction,
     each_lane_with_a_due_job_has_its_turn,
+    a_lane_is_looked_at_from_a_time_on,
     an_endpoint_limits_jobs_of_all_rules_and_nodes,
     crowds_never_go_beyond_a_limit,
     a_job_that_is_handed_over_waits_in_its_new_lane,

@@ -268,7 +268,7 @@ pub(crate) async fn take_one(
     let mut wants = Vec::new();
     for pool in Pool::ALL {
         for lane in db.due_lanes(pool, None, now, 1).await? {
-            wants.push(LaneWant { lane, max: 1, at_once: None });
+            wants.push(LaneWant { lane, max: 1, since: None, at_once: None });
         }
     }
     wants.truncate(1);
