@@ -218,6 +218,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("as2 test", &["entrepot as2 test globex"]),
     ("as2 show", &["entrepot as2 show '<4711@globex>'"]),
+    ("as2 resend", &["entrepot as2 resend '<4711@acme>'"]),
+    ("as2 cancel", &["entrepot as2 cancel '<4711@acme>'"]),
     ("as2 evidence", &["entrepot as2 evidence '<4711@globex>' -o 4711.json"]),
     (
         "as2 verify",
