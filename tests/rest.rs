@@ -336,12 +336,25 @@ const NOT_TRIED: &str = "^(follow_.*|stop_node|drain_node|remove_node|limit_node
 #[test]
 fn the_api_answers_as_its_description_says() -> Result<()> {
     let api = Api::start()?;
+    // A busy machine takes as long to read the description alone.
+    let ran = match try_operations(&api, "25")? {
+        ran if ran.shown.contains("Tested: 0") => try_operations(&api, "200")?,
+        ran => ran,
+    };
+    ensure!(ran.status == Some(0), "{}\n{}", ran.shown, ran.told);
+    ensure!(ran.shown.contains(" generated, "), "nothing was tried: {}", ran.shown);
+    ensure!(api.get("/accounts/acme")?["name"] == "acme");
+    Ok(())
+}
+
+/// Calls what the description says, for so many seconds.
+fn try_operations(api: &Api, seconds: &str) -> Result<Ran> {
     let certificate = api.node.certificate_of("https")?;
     let mut tried = Command::new(python::tool("schemathesis")?);
     tried.current_dir(api.node.scratch());
     tried.args(["run", &format!("{}/api/v1/openapi.json", api.server)]);
     tried.args(["--auth", &format!("boss:{PASSWORD}"), "--tls-verify", text(&certificate)?]);
-    tried.args(["--phases", "fuzzing", "--max-examples", "2", "--max-time", "25"]);
+    tried.args(["--phases", "fuzzing", "--max-examples", "2", "--max-time", seconds]);
     // One: Python 3.11 counts the depth of the sources that it parses for all threads together.
     tried.args(["--seed", "1", "--workers", "1", "--request-timeout", "20", "--no-color"]);
     tried.args(["--no-shrink", "--suppress-health-check", "all"]);
@@ -349,11 +362,7 @@ fn the_api_answers_as_its_description_says() -> Result<()> {
     let checks = "not_a_server_error,status_code_conformance,content_type_conformance,\
                   response_headers_conformance,response_schema_conformance";
     tried.args(["--checks", checks, "--generation-database", "none"]);
-    let ran = ran(tried.output()?);
-    ensure!(ran.status == Some(0), "{}\n{}", ran.shown, ran.told);
-    ensure!(ran.shown.contains(" generated, "), "nothing was tried: {}", ran.shown);
-    ensure!(api.get("/accounts/acme")?["name"] == "acme");
-    Ok(())
+    Ok(ran(tried.output()?))
 }
 
 /// New events come over the network as they happen.
