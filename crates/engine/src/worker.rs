@@ -9,6 +9,7 @@ use std::time::Duration;
 use entrepot_db::limits::CLOCK_AHEAD;
 use entrepot_db::{HandOver, JobClaim, LaneKey};
 use entrepot_nouns::{Job, JobId, Timestamp};
+use futures_util::future::join_all;
 use tokio::sync::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -136,9 +137,9 @@ impl Workers {
         self.give_back(overdue).await;
     }
 
-    /// Gives claimed jobs back that have not begun.
+    /// Gives claimed jobs back that have not begun, together: their writes share transactions.
     async fn give_back(&self, jobs: Vec<JobAhead>) {
-        for JobAhead { lane, job, claimed } in jobs {
+        let given_back = jobs.into_iter().map(|JobAhead { lane, job, claimed }| async move {
             let hold = Hold::new(&self.shared, &job, claimed, self.stops.interrupt.clone());
             let at = self.shared.recorder.env().now();
             let rests_for = Vec::new();
@@ -149,7 +150,8 @@ impl Workers {
                     tracing::warn!(code = "EP0807", %error, "a lease was not given back");
                 }
             }
-        }
+        });
+        join_all(given_back).await;
     }
 
     /// Claims jobs for the free places.
