@@ -132,28 +132,22 @@ pub(crate) async fn shown_job(parts: &AdminParts, site: SiteId, id: JobId) -> Re
     let steps = parts.db.job_steps(id).await?;
     let approvals = parts.db.approvals_of_job(id).await?;
     let behind = job_ahead(parts, &job).await?;
-    let rule_paused = waits_for_rule(&parts.db, &job).await?;
-    let endpoint_paused = waits_for_endpoint(&parts.db, &job).await?;
+    let (rule_paused, endpoint_paused) = what_is_paused(&parts.db, &job).await?;
     let shown = ShownJob { job, steps, approvals, behind, rule_paused, endpoint_paused };
     Ok(Response::Job { job: Box::new(shown) })
 }
 
-/// Whether a job waits until somebody resumes its rule.
-pub(crate) async fn waits_for_rule(db: &Db, job: &Job) -> Result<bool> {
+/// Whether a job waits until somebody resumes its rule, and the endpoint that it waits for because
+/// that is paused.
+pub(crate) async fn what_is_paused(db: &Db, job: &Job) -> Result<(bool, Option<Name>)> {
     if job.state != JobState::Ready {
-        return Ok(false);
+        return Ok((false, None));
     }
     let rule = db.find::<Rule>(job.site, &job.rule).await?;
-    Ok(rule.is_some_and(|rule| rule.noun.paused))
-}
-
-/// The endpoint that a job waits for, because it is paused.
-pub(crate) async fn waits_for_endpoint(db: &Db, job: &Job) -> Result<Option<Name>> {
-    let Some(name) = job.lane.endpoint.as_ref().filter(|_| job.state == JobState::Ready) else {
-        return Ok(None);
-    };
+    let is_rule = rule.is_some_and(|rule| rule.noun.paused);
+    let Some(name) = &job.lane.endpoint else { return Ok((is_rule, None)) };
     let endpoint = db.find::<Endpoint>(job.site, name).await?;
-    Ok(endpoint.filter(|endpoint| endpoint.noun.paused).map(|endpoint| endpoint.noun.name))
+    Ok((is_rule, endpoint.filter(|found| found.noun.paused).map(|_| name.clone())))
 }
 
 /// The job that has to end before one that waits for its turn.

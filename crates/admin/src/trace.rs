@@ -17,7 +17,7 @@ use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::explain::is_arrival;
 use crate::limits;
-use crate::query::{waits_for_endpoint, waits_for_rule};
+use crate::query::what_is_paused;
 use crate::request::Response;
 
 /// What was found under the name that was asked for.
@@ -307,9 +307,8 @@ impl Walk<'_> {
             }
         }
         let approval = self.db.approvals_of_job(job.id).await?.into_iter().next();
-        let is_paused = waits_for_rule(self.db, &job).await?;
-        let paused = is_paused.then(|| "until the rule is resumed, for it is paused".to_owned());
-        let endpoint = waits_for_endpoint(self.db, &job).await?;
+        let (is_rule, endpoint) = what_is_paused(self.db, &job).await?;
+        let paused = is_rule.then(|| "until the rule is resumed, for it is paused".to_owned());
         let paused =
             paused.or(endpoint.map(|name| format!("for endpoint '{name}', which is paused")));
         let waits = approval.map(|asked| asked.waits()).or(paused).or_else(|| waits(&job));

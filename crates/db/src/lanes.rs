@@ -132,9 +132,6 @@ statements! {
         "SELECT lane FROM found WHERE lane IS NOT NULL AND EXISTS (SELECT 1 FROM jobs ",
         "WHERE jobs.lane = found.lane AND jobs.claim_at <= $3) LIMIT $4",
     );
-    DUE_OF_SQLITE = sql!(
-        "SELECT DISTINCT lane FROM jobs WHERE lane = $1 AND claim_at >= $2 AND claim_at <= $3",
-    );
     RUNNING = sql!(
         "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND lane >= $1 AND lane < $2 ",
         "AND claim_at > $3",
@@ -216,26 +213,17 @@ impl Db {
     }
 
     /// Those of these lanes with a job that may be claimed at `now` and could not be before the
-    /// time that is given with the lane; by name.
+    /// time that is given with the lane; by name. In PostgreSQL only: there what transactions of
+    /// others keep makes a look at the whole queue slow.
     pub async fn due_lanes_since(
         &self,
         lanes: &BTreeMap<LaneKey, Timestamp>,
         now: Timestamp,
     ) -> Result<Vec<LaneKey>> {
-        let read = |row: &Row<'_>| Ok(LaneKey::stored(row.text(0)?));
-        if self.dialect() == Dialect::Postgres {
-            let names: Vec<&str> = lanes.keys().map(LaneKey::as_str).collect();
-            let times: Vec<String> = lanes.values().map(|since| since.0.to_string()).collect();
-            let values =
-                vec![Value::text(names.join("\n")), Value::text(times.join("\n")), now.into()];
-            return self.read(DUE_OF_POSTGRES, values, read).await;
-        }
-        let mut due = Vec::new();
-        for (lane, since) in lanes {
-            let values = vec![Value::text(lane.as_str()), (*since).into(), now.into()];
-            due.extend(self.read(DUE_OF_SQLITE, values, read).await?);
-        }
-        Ok(due)
+        let names: Vec<&str> = lanes.keys().map(LaneKey::as_str).collect();
+        let times: Vec<String> = lanes.values().map(|since| since.0.to_string()).collect();
+        let values = vec![Value::text(names.join("\n")), Value::text(times.join("\n")), now.into()];
+        self.read(DUE_OF_POSTGRES, values, |row| Ok(LaneKey::stored(row.text(0)?))).await
     }
 
     /// The lanes in which jobs wait or run, over all sites, those first where the most wait.

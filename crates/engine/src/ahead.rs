@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_db::LaneKey;
-use entrepot_nouns::Job;
+use entrepot_nouns::{Job, Pool};
 
 use crate::limits::AHEAD_TIME;
 use crate::places::{JobPlace, Places};
@@ -30,6 +30,11 @@ pub(crate) struct JobsAhead(BTreeMap<LaneKey, VecDeque<JobAhead>>);
 impl JobsAhead {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether jobs wait for a place of the pool.
+    pub(crate) fn has_any_of(&self, pool: Pool) -> bool {
+        self.0.keys().any(|lane| lane.pool() == pool)
     }
 
     /// Whether jobs of the lane wait for a place.

@@ -17,12 +17,10 @@ pub(crate) struct QueueLook {
     /// The lane of each pool whose turn it was last.
     turns: HashMap<Pool, Turn>,
     known: KnownLanes,
-    /// The configuration whose limits of endpoints, and of which what is paused, are known.
+    /// The configuration whose limits of endpoints, and whose paused rules, are known.
     revision: Option<i64>,
     /// Rules whose jobs wait until somebody resumes them.
     paused: HashSet<(SiteId, Name)>,
-    /// Endpoints that jobs wait for until they are paused no more.
-    paused_endpoints: HashSet<(SiteId, Name)>,
 }
 
 /// What the last look at the whole queue found.
@@ -145,7 +143,7 @@ impl QueueLook {
                 _ => behind(&all, pool, after),
             };
             let (before, found, last) = (taken.len(), lanes.len(), lanes.last().cloned());
-            let may_go_on = |lane: &LaneKey| !self.is_paused(lane) && !ahead.has(lane);
+            let may_go_on = |lane: &LaneKey| !self.is_paused(lane, places) && !ahead.has(lane);
             let lanes: Vec<_> = lanes.into_iter().filter(may_go_on).collect();
             let mut priorities = lanes.iter().map(|lane| lane.lane().priority);
             let first = priorities.next();
@@ -159,7 +157,7 @@ impl QueueLook {
                 self.turns.insert(pool, Turn { lane: last, left: 0 });
             }
             // Whoever waits in a lane of the pool comes before jobs that would change to it.
-            let is_free = lanes.is_empty() && ahead.is_empty();
+            let is_free = lanes.is_empty() && !ahead.has_any_of(pool);
             let waiting = if is_free { Waiting::Nobody } else { Waiting::Jobs };
             places.note(pool, waiting);
         }
@@ -226,9 +224,8 @@ impl QueueLook {
     }
 
     /// Whether the rule of the jobs in a lane is paused, or their endpoint.
-    fn is_paused(&self, lane: &LaneKey) -> bool {
-        let endpoint = lane.site().zip(lane.lane().endpoint);
-        if endpoint.is_some_and(|of| self.paused_endpoints.contains(&of)) {
+    fn is_paused(&self, lane: &LaneKey, places: &Places) -> bool {
+        if places.limit(lane).is_some_and(|limit| limit.most == 0) {
             return true;
         }
         if self.paused.is_empty() {
@@ -238,7 +235,7 @@ impl QueueLook {
         lane.site().zip(name).is_some_and(|of| self.paused.contains(&of))
     }
 
-    /// Reads the limits of endpoints, and what is paused, anew if the configuration changed since.
+    /// Reads the limits of endpoints, and which rules are paused, anew if the configuration changed since.
     async fn learn(&mut self, db: &Db, places: &Places) -> Result<(), DbError> {
         let revision = db.config_revision().await?;
         if self.revision == Some(revision) {
@@ -254,9 +251,6 @@ impl QueueLook {
             let found = db.list::<Endpoint>(site).await?;
             endpoints.extend(found.into_iter().map(|endpoint| (site, endpoint.noun)));
         }
-        let paused = endpoints.iter().filter(|(_, endpoint)| endpoint.paused);
-        self.paused_endpoints =
-            paused.map(|(site, endpoint)| (*site, endpoint.name.clone())).collect();
         places.set_limits(endpoints.iter().map(|(site, endpoint)| (*site, endpoint)));
         self.revision = Some(revision);
         Ok(())

@@ -7,8 +7,8 @@ use entrepot_nouns::{Env, Job, JobLane, JobState, JobStep, Pool, Priority, SiteI
 
 use super::{HeldJobs, both, job, name, passed, project, started, take};
 use crate::{
-    Claim, Db, EndpointLimit, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding, JobHold,
-    JobWrite, LaneKey, LaneWant, PassedStep, RestsFor,
+    Claim, Db, Dialect, EndpointLimit, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding,
+    JobHold, JobWrite, LaneKey, LaneWant, PassedStep, RestsFor,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -80,11 +80,13 @@ async fn a_lane_is_looked_at_from_a_time_on(db: Db) {
     let later = env.now().plus(Duration::from_secs(9));
     jobs.push(Job { due_at: later, ..job_in(&env, &to("d")) });
     project(&db, "n1", &[], &jobs).await;
-    let all = |since| ["a", "b", "d", "e"].map(|endpoint| (key(&to(endpoint)), since)).into();
-    let due = async |since| db.due_lanes_since(&all(since), env.now()).await.unwrap();
-    assert_eq!(due(early).await, [key(&to("a")), key(&to("b"))]);
-    assert_eq!(due(since).await, [key(&to("b"))]);
-    assert_eq!(db.due_lanes_since(&BTreeMap::new(), env.now()).await.unwrap(), []);
+    if db.dialect() == Dialect::Postgres {
+        let all = |since| ["a", "b", "d", "e"].map(|endpoint| (key(&to(endpoint)), since)).into();
+        let due = async |since| db.due_lanes_since(&all(since), env.now()).await.unwrap();
+        assert_eq!(due(early).await, [key(&to("a")), key(&to("b"))]);
+        assert_eq!(due(since).await, [key(&to("b"))]);
+        assert_eq!(db.due_lanes_since(&BTreeMap::new(), env.now()).await.unwrap(), []);
+    }
 
     let n1 = started(&db, "n1").await;
     let want = LaneWant { lane: key(&to("b")), max: 9, since: Some(since), at_once: None };
