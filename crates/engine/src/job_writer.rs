@@ -2,7 +2,7 @@
 //! transaction after it, with the claim of the next jobs, so that a busy node waits once for its
 //! disk where it has many jobs.
 
-use entrepot_db::{Db, DbError, JobClaim, JobWrite};
+use entrepot_db::{Db, DbError, JobChange, JobClaim, JobWrite};
 use entrepot_nouns::Job;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -107,21 +107,53 @@ async fn write(db: &Db, Together { writes, written, claim }: Together) {
             }
         }
         Err(error) => {
-            for (write, answer) in writes.into_iter().zip(written) {
-                answer.give(match &error {
-                    DbError::Unavailable(why) => Err(DbError::Unavailable(why.clone())),
-                    // The database answers, and does not want one of them: the others are not its
-                    // fault.
-                    _ => {
-                        let made = db.write_jobs(std::slice::from_ref(&write), None).await;
-                        made.map(|made| made.held == [true])
-                    }
-                });
+            let waiting = writes.into_iter().zip(written).collect();
+            match error {
+                DbError::Unavailable(why) => keep_leases(db, waiting, &why).await,
+                // The database answers, and does not want one of them: the others are not its
+                // fault.
+                _ => one_by_one(db, waiting).await,
             }
             // A disk may be full for what others write, and still take this.
             if let Some((claim, answer)) = claim {
                 answer.give(db.claim_jobs(&claim).await);
             }
+        }
+    }
+}
+
+async fn one_by_one(db: &Db, waiting: Vec<(JobWrite, Answer<bool>)>) {
+    for (write, answer) in waiting {
+        let made = db.write_jobs(std::slice::from_ref(&write), None).await;
+        answer.give(made.map(|made| made.held == [true]));
+    }
+}
+
+/// Where the database cannot take all of them: leases are kept if it takes that, for a disk may be
+/// full for how jobs end, and a job whose end waits for room is not to be done again.
+async fn keep_leases(db: &Db, waiting: Vec<(JobWrite, Answer<bool>)>, why: &str) {
+    let is_lease = |write: &JobWrite| matches!(write.change, JobChange::Extend(_));
+    let (leases, others): (Vec<_>, Vec<_>) =
+        waiting.into_iter().partition(|(write, _)| is_lease(write));
+    let unavailable = |why: &str| DbError::Unavailable(why.to_owned());
+    let (writes, written): (Vec<_>, Vec<_>) = leases.into_iter().unzip();
+    let made = if others.is_empty() || writes.is_empty() {
+        // It has just refused them.
+        Err(unavailable(why))
+    } else {
+        db.write_jobs(&writes, None).await
+    };
+    others.into_iter().for_each(|(_, answer)| answer.give(Err(unavailable(why))));
+    match made {
+        Ok(made) => {
+            written.into_iter().zip(made.held).for_each(|(answer, held)| answer.give(Ok(held)));
+        }
+        Err(error) => {
+            let why = match error {
+                DbError::Unavailable(why) => why,
+                other => other.to_string(),
+            };
+            written.into_iter().for_each(|answer| answer.give(Err(unavailable(&why))));
         }
     }
 }

@@ -235,7 +235,8 @@ impl QueueLook {
         lane.site().zip(name).is_some_and(|of| self.paused.contains(&of))
     }
 
-    /// Reads the limits of endpoints, and which rules are paused, anew if the configuration changed since.
+    /// Reads the limits of endpoints, and which rules are paused, anew if the configuration changed
+    /// since.
     async fn learn(&mut self, db: &Db, places: &Places) -> Result<(), DbError> {
         let revision = db.config_revision().await?;
         if self.revision == Some(revision) {

@@ -95,7 +95,9 @@ async fn a_job_that_waits_for_a_dead_partner_keeps_no_place_of_another() {
         assert_eq!(job.lane.to_string(), "target/dead");
         assert_eq!(job.at.as_ref().map(|at| &*at.0), Some("do.1"));
         if job.state == JobState::Ready {
-            assert_eq!((job.attempts, job.handed_over, job.life()), (0, 1, 0));
+            // Once more for each time that it was claimed ahead and found no place.
+            assert!(job.handed_over >= 1, "{job:?}");
+            assert_eq!((job.attempts, job.life()), (0, 0));
             waiting += 1;
         }
     }
@@ -118,6 +120,10 @@ async fn a_job_that_is_done_but_for_its_end_keeps_nobody_from_a_place() {
     world.until(async |_| files(&partner).await.len() == 40).await;
     let counts = world.db.job_counts().await.unwrap();
     assert_eq!(counts.running, 40, "an end was written");
+    // Longer than their leases, which are kept although no end can be written.
+    for _ in 0..world.options.lease.as_millis() / 50 {
+        world.turn().await;
+    }
     world.database_is_back().await;
     for job in jobs {
         let ended = world.ended(job).await;
