@@ -11,6 +11,7 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
     Timeouts,
 };
+use futures_util::future::join_all;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls};
@@ -237,13 +238,20 @@ impl Work {
         execute(self.client()?, sql, &values).await
     }
 
-    /// Runs one statement after the other: how many rows each changed.
+    /// Runs one statement after the other: how many rows each changed. All of them are sent at
+    /// once, in their order, so that the server is not waited for between two; behind one that it
+    /// refuses it refuses the others too, and the error is that of the first.
     pub(crate) async fn many(&self, statements: Vec<(Sql, Vec<Value>)>) -> Result<Vec<u64>> {
-        let mut changed = Vec::with_capacity(statements.len());
+        let client = self.client()?;
+        let mut prepared = Vec::with_capacity(statements.len());
         for (sql, values) in &statements {
-            changed.push(execute(self.client()?, *sql, values).await?);
+            let statement = client.prepare_cached(sql.text()).await.map_err(refused)?;
+            let bound: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as _).collect();
+            prepared.push((statement, bound));
         }
-        Ok(changed)
+        // What is first polled first is sent first.
+        let sent = prepared.iter().map(|(statement, bound)| client.execute(statement, bound));
+        join_all(sent).await.into_iter().map(|changed| changed.map_err(refused)).collect()
     }
 
     /// Runs a statement that takes its rows as one array a column (`UNNEST`).
