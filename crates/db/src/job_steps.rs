@@ -38,6 +38,18 @@ impl RuleDocument {
     }
 }
 
+macro_rules! upsert {
+    ($values:literal) => {
+        sql!(
+            "INSERT INTO job_steps (job, address, epoch, state, started_at, ended_at, result, ",
+            "error) ",
+            $values,
+            " ON CONFLICT (job, address, epoch) DO UPDATE SET state = excluded.state, ",
+            "ended_at = excluded.ended_at, result = excluded.result, error = excluded.error",
+        )
+    };
+}
+
 /// At most once in [`VERSION_USED`] a row is written anew.
 macro_rules! keep {
     ($values:literal) => {
@@ -51,12 +63,7 @@ macro_rules! keep {
 }
 
 statements! {
-    UPSERT = sql!(
-        "INSERT INTO job_steps (job, address, epoch, state, started_at, ended_at, result, error) ",
-        "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (job, address, epoch) DO UPDATE SET ",
-        "state = excluded.state, ended_at = excluded.ended_at, result = excluded.result, ",
-        "error = excluded.error",
-    );
+    UPSERT_SQLITE = upsert!("VALUES ($1, $2, $3, $4, $5, $6, $7, $8)");
     STEPS = sql!(
         "SELECT address, epoch, state, started_at, ended_at, result, error FROM job_steps ",
         "WHERE job = $1 ORDER BY epoch, started_at, address",
@@ -73,12 +80,22 @@ statements! {
     MOVE = sql!("UPDATE jobs SET rule_version = $1 WHERE site = $2 AND id = $3");
 }
 
+/// As `UPSERT_SQLITE`, an array a column.
+pub(crate) const UPSERT_POSTGRES: Sql = upsert!(
+    "SELECT * FROM UNNEST($1::UUID[], $2::TEXT[], $3::BIGINT[], $4::TEXT[], $5::BIGINT[], \
+     $6::BIGINT[], $7::TEXT[], $8::TEXT[])"
+);
+
 /// As `FORGET_SQLITE`, an array a column.
 pub(crate) const FORGET_POSTGRES: Sql = sql!("DELETE FROM job_steps WHERE job = ANY($1::UUID[])");
 
 /// As `KEEP_SQLITE`, an array a column.
 pub(crate) const KEEP_POSTGRES: Sql =
     keep!("SELECT * FROM UNNEST($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[])");
+
+/// What is remembered of steps: rows of [`row`].
+pub(crate) const REMEMBER: Batch =
+    Batch { sqlite: UPSERT_SQLITE, postgres: UPSERT_POSTGRES, width: 8 };
 
 /// The documents of which jobs are made.
 const KEEP: Batch = Batch { sqlite: KEEP_SQLITE, postgres: KEEP_POSTGRES, width: 5 };
@@ -87,10 +104,10 @@ const KEEP: Batch = Batch { sqlite: KEEP_SQLITE, postgres: KEEP_POSTGRES, width:
 pub(crate) const FORGET: Batch =
     Batch { sqlite: FORGET_SQLITE, postgres: FORGET_POSTGRES, width: 1 };
 
-/// The statement that writes what is remembered of a step in one lease of its job.
-pub(crate) fn remember(job: JobId, step: &JobStep) -> Result<(Sql, Vec<Value>)> {
+/// What is remembered of a step in one lease of its job.
+pub(crate) fn row(job: JobId, step: &JobStep) -> Result<[Value; 8]> {
     let result = step.result.as_ref().map(to_json).transpose()?;
-    let row = vec![
+    Ok([
         job.0.into(),
         Value::text(&*step.address.0),
         step.epoch.into(),
@@ -99,8 +116,7 @@ pub(crate) fn remember(job: JobId, step: &JobStep) -> Result<(Sql, Vec<Value>)> 
         step.ended_at.into(),
         Value::maybe_text(result),
         Value::maybe_text(step.error.as_deref()),
-    ];
-    Ok((UPSERT, row))
+    ])
 }
 
 fn read_step(row: &Row<'_>) -> Result<JobStep> {

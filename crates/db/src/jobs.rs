@@ -12,6 +12,7 @@ use entrepot_nouns::{
 
 use crate::approvals::ApprovalKey;
 use crate::error::Result;
+use crate::job_rows::HeldWrite;
 use crate::job_steps::RuleDocument;
 use crate::lanes::{LaneKey, LaneWant};
 use crate::limits;
@@ -19,7 +20,9 @@ use crate::moment::{era_postgres, era_sqlite, now_postgres, now_sqlite};
 use crate::sql::{Row, Sql, Value, sql, statements, to_json};
 use crate::tx::{Batch, Tx, Work};
 use crate::waits::EventRest;
-use crate::{Db, Dialect, Purpose, RowPosition, job_steps, name_filter, page, waits, wakes};
+use crate::{
+    Db, Dialect, Purpose, RowPosition, job_rows, job_steps, name_filter, page, waits, wakes,
+};
 
 /// A job as a node holds it: what each later write must show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -152,31 +155,32 @@ impl JobWrite {
     }
 
     /// Changes one row, or none if the job is not held.
-    fn statement(&self, dialect: Dialect) -> (Sql, Vec<Value>) {
-        let (sql, mut values) = match &self.change {
+    fn statement(&self, dialect: Dialect) -> HeldWrite {
+        let (sql, set, mut values) = match &self.change {
             JobChange::Extend(until) => {
                 let sql = match dialect {
                     Dialect::Sqlite => EXTEND_SQLITE,
                     Dialect::Postgres => EXTEND_POSTGRES,
                 };
-                (sql, vec![(*until).into()])
+                (sql, Some(job_rows::EXTEND), vec![(*until).into()])
             }
-            JobChange::Begin(step) => (BEGIN, vec![Value::text(&*step.address.0)]),
+            JobChange::Begin(step) => (BEGIN, None, vec![Value::text(&*step.address.0)]),
             JobChange::Pass(passed) => {
                 let (count, next) = (i64::from(passed.count), Value::text(&*passed.next.0));
-                (ADVANCE, vec![count.into(), next, Value::text(passed.lane.as_str())])
+                let values = vec![count.into(), next, Value::text(passed.lane.as_str())];
+                (ADVANCE, Some(job_rows::ADVANCE), values)
             }
             JobChange::HandOver(over) => {
                 let passed = over.passed.as_ref();
                 let count = Value::Int(passed.map(|passed| i64::from(passed.count)));
                 let next = Value::maybe_text(passed.map(|passed| &passed.next.0));
                 let lane = Value::text(over.lane.as_str());
-                (HAND_OVER, vec![count, next, lane, over.due_at.into(), over.at.into()])
+                (HAND_OVER, None, vec![count, next, lane, over.due_at.into(), over.at.into()])
             }
-            JobChange::End(ending) => (END, ending.values()),
+            JobChange::End(ending) => (END, Some(job_rows::END), ending.values()),
         };
         values.extend(held(&self.hold));
-        (sql, values)
+        HeldWrite { job: self.hold.id, sql, set, values }
     }
 }
 
@@ -668,16 +672,15 @@ impl Db {
 
     async fn write_in(&self, work: &mut Work, writes: &[JobWrite]) -> Result<Vec<bool>> {
         let dialect = self.dialect();
-        let statements = writes.iter().map(|write| write.statement(dialect)).collect();
-        let held: Vec<bool> =
-            work.many(statements).await?.into_iter().map(|changed| changed > 0).collect();
+        let rows = writes.iter().map(|write| write.statement(dialect)).collect();
+        let held = job_rows::write(work, dialect, rows).await?;
         let mut steps = Vec::new();
         for (write, held) in writes.iter().zip(&held) {
             if let (true, Some(step)) = (held, write.step()) {
-                steps.push(job_steps::remember(write.hold.id, step)?);
+                steps.extend(job_steps::row(write.hold.id, step)?);
             }
         }
-        work.many(steps).await?;
+        work.each(job_steps::REMEMBER, steps).await?;
         let kept = writes.iter().zip(&held).filter(|(_, held)| **held);
         work.many(kept.flat_map(|(write, _)| write.wakes()).collect()).await?;
         Ok(held)

@@ -18,6 +18,7 @@ mod error;
 mod events;
 mod expected;
 mod heads;
+mod job_rows;
 mod job_steps;
 mod jobs;
 mod known;

@@ -256,12 +256,23 @@ impl Work {
 
     /// Runs a statement that takes its rows as one array a column (`UNNEST`).
     pub(crate) async fn each(&self, sql: Sql, width: usize, values: Vec<Value>) -> Result<()> {
-        let columns = transpose(width, &values)?;
+        self.rows(sql, width, &values, |_| Ok(())).await.map(drop)
+    }
+
+    /// As [`Work::each`], and reads its answer.
+    pub(crate) async fn rows<T>(
+        &self,
+        sql: Sql,
+        width: usize,
+        values: &[Value],
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        let columns = transpose(width, values)?;
         let client = self.client()?;
         let statement = client.prepare_cached(sql.text()).await.map_err(refused)?;
         let bound: Vec<&(dyn ToSql + Sync)> = columns.iter().map(Column::as_sql).collect();
-        client.execute(&statement, &bound).await.map_err(refused)?;
-        Ok(())
+        let rows = client.query(&statement, &bound).await.map_err(refused)?;
+        rows.iter().map(|row| reader(&Row::Postgres(row))).collect()
     }
 
     /// Commits; durable when it returns.

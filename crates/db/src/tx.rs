@@ -115,6 +115,22 @@ impl Work {
         self.noted(result)
     }
 
+    /// Runs a statement of PostgreSQL that takes an array a column for all rows, laid end to end in
+    /// `values`, and reads its answer.
+    pub(crate) async fn rows<T: Send + 'static>(
+        &mut self,
+        sql: Sql,
+        width: usize,
+        values: Vec<Value>,
+        reader: Reader<T>,
+    ) -> Result<Vec<T>> {
+        let result = match &mut self.backend {
+            WorkOf::Sqlite(_) => Err(DbError::Sql("SQLite knows no arrays".to_owned())),
+            WorkOf::Postgres(work) => work.rows(sql, width, &values, reader).await,
+        };
+        self.noted(result)
+    }
+
     /// Waits for other transactions that write events; SQLite has only one at a time anyway.
     pub(crate) async fn lock_events(&mut self) -> Result<()> {
         let result = match &mut self.backend {

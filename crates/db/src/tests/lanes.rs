@@ -291,6 +291,32 @@ async fn jobs_are_counted_as_they_change(db: Db) {
 }
 
 /// What one write of several cannot do changes nothing about the others.
+async fn writes_of_a_kind_are_made_together_and_those_of_one_job_in_their_order(db: Db) {
+    let env = Env::simulated(7);
+    let jobs: Vec<Job> = (0..3).map(|_| job_in(&env, &to("a"))).collect();
+    project(&db, "n1", &[], &jobs).await;
+    let n1 = started(&db, "n1").await;
+    let jobs = take(&db, &n1, 3, env.now(), LEASE).await.unwrap();
+    let holds: Vec<JobHold> = jobs.iter().map(JobHold::from).collect();
+    let pass = |at: usize, step| JobWrite {
+        hold: holds[at].clone(),
+        change: JobChange::Pass(passed(&holds[at], step, &env)),
+    };
+    let at = async |at: usize| {
+        let job = db.job(SiteId::MAIN, holds[at].id).await.unwrap().unwrap();
+        job.at.map(|at| at.0.to_string())
+    };
+    let ghost = JobHold { epoch: 9, ..holds[2].clone() };
+    let lost = JobWrite { change: JobChange::Extend(env.now()), hold: ghost };
+    let writes = [pass(0, 0), pass(1, 3), lost];
+    assert_eq!(db.write_jobs(&writes, None).await.unwrap().held, [true, true, false]);
+    assert_eq!((at(0).await, at(1).await), (Some("do.1".into()), Some("do.4".into())));
+    let writes = [pass(0, 1), pass(1, 4), pass(0, 2)];
+    assert_eq!(db.write_jobs(&writes, None).await.unwrap().held, [true; 3]);
+    assert_eq!((at(0).await, at(1).await), (Some("do.3".into()), Some("do.5".into())));
+    assert_eq!(db.job_steps(holds[0].id).await.unwrap().len(), 3);
+}
+
 async fn writes_for_jobs_are_one_transaction(db: Db) {
     let env = Env::simulated(6);
     let jobs: Vec<Job> = (0..4).map(|_| job_in(&env, &to("a"))).collect();
@@ -332,6 +358,7 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
 }
 
 both!(
+    writes_of_a_kind_are_made_together_and_those_of_one_job_in_their_order,
     writes_for_jobs_are_one_transaction,
     each_lane_with_a_due_job_has_its_turn,
     a_lane_is_looked_at_from_a_time_on,
