@@ -212,6 +212,58 @@ fn each_message_has_its_evidence_which_is_checked_offline() -> Result<()> {
 }
 
 #[test]
+fn a_file_that_no_rule_sends_is_sent_by_hand() -> Result<()> {
+    let mut pair = Pair::start(&json!({"mic": "required"}), "/as2")?;
+    let out = pair.node.scratch().join("outbox");
+    std::fs::create_dir_all(out.join("today"))?;
+    let content = noise(75, 300_000);
+    std::fs::write(out.join("today/{4711}.x12"), &content)?;
+    let target = format!("target.directory.path={}", text(&out)?);
+    pair.node.cli(&["endpoint", "create", "outbox", &target])?;
+    let send = |file: &str| pair.node.command(&["as2", "send", "to-globex", file]).output();
+    let wrong = [("outbox", "in orders:/"), ("no:/a", "'no'"), ("to-globex:/a", "has no files")];
+    for (file, why) in wrong {
+        let refused = send(file)?;
+        let error = text_of(&refused.stderr);
+        ensure!(!refused.status.success() && error.contains(why), "{file}: {error}");
+    }
+    let no_partner = pair.node.command(&["as2", "send", "outbox", "outbox:/a"]).output()?;
+    ensure!(text_of(&no_partner.stderr).contains("no partner of AS2"), "{no_partner:?}");
+    let odd = ["as2", "send", "to-globex", "outbox:/a", "--name", "{nmae}"];
+    let odd = text_of(&pair.node.command(&odd).output()?.stderr);
+    ensure!(odd.contains("nmae"), "{odd}");
+    let job = |file: &str| -> Result<Value> {
+        let subject = ["--subject", "By hand"];
+        let sent = pair.node.json(&[&["as2", "send", "to-globex", file], &subject[..]].concat())?;
+        let id = sent["job"].as_str().context("a job")?.to_owned();
+        pair.node.until("the job to end", || {
+            let job = pair.node.json(&["job", "show", &id])?;
+            Ok(Some(job).filter(|job| job["state"] == "done" || job["state"] == "failed"))
+        })
+    };
+    let done = job("outbox:/today/{4711}.x12")?;
+    ensure!(done["state"] == "done" && done["rule"] == "as2-send", "{done}");
+    ensure!(std::fs::read(pair.received("{4711}.x12"))? == content, "another file arrived");
+    let sent = pair.node.events("file.delivered")?;
+    assert_eq!((sent.len(), sent[0]["as2"]["to"].as_str()), (1, Some("Globex Corp")));
+    let called = pair.node.events("rule.called")?;
+    assert_eq!(called[0]["parameters"], json!({"path": "/today/{4711}.x12"}));
+    let trace = pair.node.cli(&["trace", done["id"].as_str().context("an id")?])?;
+    ensure!(trace.contains("file.delivered"), "{trace}");
+    // It was confirmed, so it goes again as a message of its own.
+    let id = messages(&pair.node, &["--state", "delivered"])?[0]["id"].clone();
+    let again = pair.node.json(&["as2", "resend", id.as_str().context("an id")?])?;
+    ensure!(again["job"] != done["id"] && again["message_id"].is_null(), "{again}");
+    pair.node.until("both to be delivered", || {
+        let sent = messages(&pair.node, &["--state", "delivered"])?;
+        Ok((sent.len() == 2).then_some(()))
+    })?;
+    let missing = job("outbox:/today/none")?;
+    ensure!(missing["state"] == "failed", "{missing}");
+    pair.node.stop()
+}
+
+#[test]
 fn a_partner_is_tried_step_by_step() -> Result<()> {
     let mut pair = Pair::start(&json!({"mic": "required"}), "/as2")?;
     let told = pair.node.cli(&["as2", "test", "to-globex"])?;

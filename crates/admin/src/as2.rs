@@ -23,6 +23,9 @@ impl Admin {
             As2Request::Messages(query) => list(parts, site, query).await,
             As2Request::Message(name) => show(parts, site, name).await,
             As2Request::Test(partner) => test(parts, self.serving()?, site, partner).await,
+            As2Request::Send { partner, order } => {
+                self.send_as2(actor, &partner, &order, None).await
+            }
             As2Request::Resend(name) => self.resend_as2(actor, name).await,
             As2Request::Cancel(name) => self.cancel_as2(actor, name).await,
         }

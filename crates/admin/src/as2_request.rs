@@ -1,6 +1,6 @@
 //! What is asked about messages of AS2.
 
-use entrepot_nouns::as2::As2MessageName;
+use entrepot_nouns::as2::{As2MessageName, As2Order};
 use entrepot_nouns::{AdminRight, Name};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,13 @@ pub enum As2Request {
     /// Tests the connection to the partner of an endpoint, by a message of a few bytes. Of a
     /// running server.
     Test(Name),
+    /// Sends a file of an endpoint to a partner.
+    Send {
+        /// The endpoint of the partner.
+        partner: Name,
+        /// Which file, and how the partner sees it.
+        order: Box<As2Order>,
+    },
     /// Sends a message again that left here: the same one if its job failed or was cancelled, and
     /// else the file as a new one.
     Resend(As2MessageName),
@@ -30,6 +37,8 @@ impl As2Request {
     pub(crate) fn needed(&self) -> AdminRight {
         match self {
             As2Request::Messages(_) | As2Request::Message(_) => AdminRight::Audit,
+            // It is what a rule would do, and no rule says so.
+            As2Request::Send { .. } => AdminRight::Configure,
             As2Request::Test(_) | As2Request::Resend(_) | As2Request::Cancel(_) => {
                 AdminRight::Operate
             }

@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::admin::Admin;
+use crate::as2_request::As2Request;
 use crate::error::Result;
 use crate::once::{KeptRequest, Once};
 use crate::permissions;
@@ -35,10 +36,13 @@ impl Admin {
             Request::RunRule { name, parameters } => {
                 self.run_rule_once(actor, &name, &parameters, Some(&kept)).await?
             }
+            Request::As2 { ask: As2Request::Send { partner, order } } => {
+                self.send_as2(actor, &partner, &order, Some(&kept)).await?
+            }
             request => self.handle(actor, request).await?,
         };
         // A change of a noun has kept it already, unless there was nothing to change; so has the
-        // start of a rule.
+        // start of a rule, or of a message.
         if let Err(error) = kept.keep(&parts.db, &answer).await {
             tracing::warn!(%error, "an answer is not kept: a repetition is a new request");
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use entrepot_auth::SignInInfo;
 use entrepot_nouns::approval::{Approval, ApprovalVerdict};
-use entrepot_nouns::as2::{As2Entry, As2Resent, As2Shown, As2Test};
+use entrepot_nouns::as2::{As2Entry, As2Sending, As2Shown, As2Test};
 use entrepot_nouns::dry_run::RuleDryRun;
 use entrepot_nouns::explanation::Explanation;
 use entrepot_nouns::rule_report::{LintFinding, RuleDiff, RuleReplay, RuleTestReport};
@@ -639,10 +639,10 @@ pub enum Response {
         /// What was found, step by step.
         test: As2Test,
     },
-    /// The answer to `As2`, of a message that is sent again.
-    As2Resent {
+    /// The answer to `As2`, of a message that is sent.
+    As2Sending {
         /// What sends it.
-        resent: As2Resent,
+        sending: As2Sending,
     },
     /// The answer to `Jobs`.
     Jobs {

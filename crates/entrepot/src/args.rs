@@ -25,7 +25,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use entrepot_admin::UnlockTarget;
 use entrepot_nouns::{Name, SessionId, TransferId};
 
-pub(crate) use as2::{As2Command, As2MessagesArgs, As2VerifyArgs};
+pub(crate) use as2::{As2Command, As2MessagesArgs, As2SendArgs, As2VerifyArgs};
 pub(crate) use bench::{
     BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchRulesArgs,
     BenchSftpArgs, FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, RulesWorkload, Workload,

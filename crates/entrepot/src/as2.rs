@@ -12,7 +12,7 @@ use entrepot_proof::As2Parts;
 use serde_json::{Value, json};
 
 use crate::admin_client::AdminClient;
-use crate::args::{As2Command, As2MessagesArgs};
+use crate::args::{As2Command, As2MessagesArgs, As2SendArgs};
 use crate::facts;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, unexpected};
@@ -42,6 +42,7 @@ pub(crate) async fn run(
             evidence::run(client()?, output, &message, file.as_deref()).await
         }
         As2Command::Test { partner } => test(&client()?, output, &partner).await,
+        As2Command::Send(args) => send(&client()?, output, &args).await,
         As2Command::Resend { message } => resend(&client()?, output, &message).await,
         As2Command::Cancel { message } => {
             client()?.ask(json!({"request": "as2", "ask": {"cancel": message}})).await?;
@@ -57,14 +58,26 @@ async fn resend(
     message: &As2MessageName,
 ) -> Result<(), Failure> {
     let request = json!({"request": "as2", "ask": {"resend": message}});
-    let Response::As2Resent { resent } = client.ask(request).await? else {
+    let Response::As2Sending { sending } = client.ask(request).await? else {
         return Err(unexpected());
     };
-    let what = match &resent.message_id {
+    let what = match &sending.message_id {
         Some(same) => format!("again as {}", printable(same)),
         None => "as a new message".to_owned(),
     };
-    output.value(&resent, || println!("job {} sends it {what}", resent.job))
+    output.value(&sending, || println!("job {} sends it {what}", sending.job))
+}
+
+async fn send(client: &AdminClient, output: Output, args: &As2SendArgs) -> Result<(), Failure> {
+    let As2SendArgs { partner, file, name, content_type, subject } = args;
+    let order = json!({"endpoint": file.endpoint, "path": file.path, "name": name,
+        "content_type": content_type, "subject": subject});
+    let request = json!({"request": "as2", "ask": {"send": {"partner": partner, "order": order}}});
+    let Response::As2Sending { sending } = client.ask(request).await? else {
+        return Err(unexpected());
+    };
+    let job = sending.job;
+    output.value(&sending, || println!("job {job} sends it; 'job show {job}' tells how it goes"))
 }
 
 /// Tests the connection to a partner, by the running server.

@@ -99,12 +99,31 @@ pub struct As2Shown {
     pub receipts: Vec<Event>,
 }
 
-/// A message that is sent again.
+/// A file of an endpoint that is to be sent to a partner, as one message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct As2Resent {
+#[serde(deny_unknown_fields)]
+pub struct As2Order {
+    /// The endpoint that has the file.
+    pub endpoint: Name,
+    /// Where the file lies there, such as `/out/4711.edi`.
+    pub path: String,
+    /// What the file is called at the partner: placeholders as in the step `as2`. Unset: its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its media type, as in the step `as2`. Unset: by the extension of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// One line for people, as in the step `as2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+}
+
+/// A message that a job sends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Sending {
     /// The job that sends it.
     pub job: JobId,
-    /// The Message-ID, where it is the same message; none: another one is made.
+    /// The Message-ID, where a message is sent again; none: one is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
 }

@@ -286,6 +286,9 @@ async fn who_reads_the_audit_log_tests_no_partner() {
     world.account(SiteId::MAIN, "op", ", role: operator").await.unwrap();
     let operator = world.actor(SiteId::MAIN, "op").await;
     assert!(!world.is_forbidden(&operator, ask(json!({"test": "globex"}))).await);
+    let send =
+        ask(json!({"send": {"partner": "globex", "order": {"endpoint": "e", "path": "/a"}}}));
+    assert!(world.is_forbidden(&operator, send).await, "it does what only a rule may say");
 }
 
 #[tokio::test]

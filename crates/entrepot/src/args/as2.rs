@@ -1,6 +1,7 @@
 //! Options of `as2`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use entrepot_nouns::as2::{As2MessageName, As2State};
@@ -31,6 +32,8 @@ pub(crate) enum As2Command {
         /// The endpoint of the partner.
         partner: Name,
     },
+    /// Send a file to a partner, as one message: a job does it, and tries again as jobs do.
+    Send(As2SendArgs),
     /// Send a message again that left here: the same one, by its Message-ID, if its job failed or
     /// was cancelled; if its partner has confirmed it, the file as a new message.
     Resend {
@@ -70,6 +73,44 @@ pub(crate) struct As2MessagesArgs {
     /// Show no more than so many, the newest; at most 10000.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct As2SendArgs {
+    /// The endpoint of the partner.
+    pub(crate) partner: Name,
+    /// The file: an endpoint, a colon and the path there, such as `orders:/out/4711.edi`.
+    #[arg(value_name = "ENDPOINT:PATH")]
+    pub(crate) file: FileAtEndpoint,
+    /// What it is called at the partner; unset: its own name.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Its media type, such as `application/edi-x12`; unset: by the extension of its name.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) content_type: Option<String>,
+    /// One line for people.
+    #[arg(long)]
+    pub(crate) subject: Option<String>,
+}
+
+/// A file of an endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct FileAtEndpoint {
+    pub(crate) endpoint: Name,
+    pub(crate) path: String,
+}
+
+impl FromStr for FileAtEndpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (endpoint, path) = text
+            .split_once(':')
+            .filter(|(_, path)| !path.is_empty())
+            .ok_or("say the endpoint and the path there, as in orders:/out/4711.edi")?;
+        let endpoint = Name::from_str(endpoint).map_err(|error| error.to_string())?;
+        Ok(FileAtEndpoint { endpoint, path: path.to_owned() })
+    }
 }
 
 #[derive(Debug, Args)]

@@ -217,6 +217,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("as2 test", &["entrepot as2 test globex"]),
+    (
+        "as2 send",
+        &[
+            "entrepot as2 send globex orders:/out/4711.edi",
+            "entrepot as2 send globex orders:/out/4711 --content-type application/edi-x12",
+        ],
+    ),
     ("as2 show", &["entrepot as2 show '<4711@globex>'"]),
     ("as2 resend", &["entrepot as2 resend '<4711@acme>'"]),
     ("as2 cancel", &["entrepot as2 cancel '<4711@acme>'"]),

@@ -51,7 +51,17 @@ pub(crate) async fn evidence(call: Call) -> Result<Response, Problem> {
 pub(crate) async fn resend(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     match call.ask(Request::As2 { ask: As2Request::Resend(call.word()?) }).await? {
-        Answer::As2Resent { resent } => json_answer(StatusCode::OK, &resent),
+        Answer::As2Sending { sending } => json_answer(StatusCode::OK, &sending),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Sends a file of an endpoint to a partner.
+pub(crate) async fn send(call: Call) -> Result<Response, Problem> {
+    call.query.finish()?;
+    let (partner, order) = (call.word()?, Box::new(call.json()?));
+    match call.ask(Request::As2 { ask: As2Request::Send { partner, order } }).await? {
+        Answer::As2Sending { sending } => json_answer(StatusCode::OK, &sending),
         _ => Err(unexpected()),
     }
 }

@@ -248,7 +248,7 @@ fn operation(request: &Request, raw: &Value) -> Result<Operation, RemoteError> {
         Request::DiffRules { .. } => of_rules("diff_rules", body("source")),
         Request::ReplayRule { .. } => of_rules("replay_rule", body("order")),
         Request::Trace { subject } => Operation::new("trace").with("of", Some(subject)),
-        Request::As2 { ask } => of_as2(ask),
+        Request::As2 { ask } => of_as2(ask, raw),
         Request::Jobs { .. }
         | Request::Job { .. }
         | Request::RetryJob { .. }
@@ -465,11 +465,15 @@ fn events(filter: &EventQuery) -> Operation {
     list
 }
 
-fn of_as2(ask: &As2Request) -> Operation {
+fn of_as2(ask: &As2Request, raw: &Value) -> Operation {
     match ask {
         As2Request::Messages(filter) => as2_messages(filter),
         As2Request::Message(name) => Operation::at("get_as2_message", name),
         As2Request::Test(partner) => Operation::at("test_as2_partner", partner),
+        As2Request::Send { partner, .. } => {
+            let order = raw.pointer("/ask/send/order").cloned();
+            Operation::at("send_as2_file", partner).with_body(order.unwrap_or_default())
+        }
         As2Request::Resend(name) => Operation::at("resend_as2_message", name),
         As2Request::Cancel(name) => Operation::at("cancel_as2_message", name),
     }
@@ -630,6 +634,7 @@ mod tests {
             json!({"ask": {"message": "<a b@x>"}}),
             json!({"ask": {"test": "n"}}),
             json!({"ask": {"resend": "<a b@x>"}}),
+            json!({"ask": {"send": {"partner": "p", "order": {"endpoint": "e", "path": "/a"}}}}),
             json!({"ask": {"cancel": "<a b@x>"}}),
         ]
     }

@@ -84,7 +84,9 @@ impl Answered {
             }
             As2Request::Message(_) => Answer::As2Message { message: self.of()? },
             As2Request::Test(_) => Answer::As2Test { test: self.of()? },
-            As2Request::Resend(_) => Answer::As2Resent { resent: self.of()? },
+            As2Request::Resend(_) | As2Request::Send { .. } => {
+                Answer::As2Sending { sending: self.of()? }
+            }
             As2Request::Cancel(_) => Answer::Done,
         })
     }

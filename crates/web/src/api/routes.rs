@@ -414,10 +414,14 @@ fn of_transfers_and_events() -> Vec<Route> {
             .gives(Schema::Object),
         Route::new(Method::POST, "/as2/messages/{id}/resend", as2::resend)
             .about("as2", "resend_as2_message", "Sends one again that left here.")
-            .gives(schema::<entrepot_nouns::as2::As2Resent>()),
+            .gives(schema::<entrepot_nouns::as2::As2Sending>()),
         Route::new(Method::POST, "/as2/messages/{id}/cancel", as2::cancel)
             .about("as2", "cancel_as2_message", "Ends the job that sends one.")
             .done(),
+        Route::new(Method::POST, "/as2/partners/{name}/send", as2::send)
+            .about("as2", "send_as2_file", "Sends a file of an endpoint to one, by a job.")
+            .body(schema::<entrepot_nouns::as2::As2Order>())
+            .gives(schema::<entrepot_nouns::as2::As2Sending>()),
         Route::new(Method::POST, "/as2/partners/{name}/test", as2::test)
             .about("as2", "test_as2_partner", "Tests the connection to one, by a small message.")
             .gives(schema::<entrepot_nouns::as2::As2Test>()),
