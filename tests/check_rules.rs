@@ -70,6 +70,14 @@ fn tests_and_flaws_of_rules_show_in_the_exit_code() -> Result<()> {
     assert_eq!(found[0]["flaw"], "same-file", "{found}");
     assert_eq!(count(&found), Some(1), "{found}");
     assert_eq!(answered(&node, &["rule", "lint"])?.0, Some(0));
+    // And said when the rule is stored, which it may be, but not when it is stored already.
+    for (command, is_said) in [("plan", true), ("apply", true), ("apply", false)] {
+        let answer = node.command(&[command, &two]).output()?;
+        let said = String::from_utf8_lossy(&answer.stderr);
+        ensure!(answer.status.success(), "{command}: {said}");
+        let is_there = said.contains("warning: rule '") && said.contains("'two'");
+        ensure!(is_there == is_said, "{command}: {said}");
+    }
     Ok(())
 }
 

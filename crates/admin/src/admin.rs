@@ -222,7 +222,7 @@ impl Admin {
     /// Makes the configuration what is wanted.
     async fn apply(&self, actor: &Actor, wanted: Wanted) -> Result<Response> {
         let steps = self.commit(actor, None, |_| Ok(wanted.clone())).await?;
-        Ok(self.shown(&steps))
+        Ok(self.shown(actor, &steps).await)
     }
 
     /// A noun as it is stored.
@@ -259,7 +259,7 @@ impl Admin {
         let steps =
             compute(&state, site, wanted, self.settler.clone(), PasswordWork::Leave).await?;
         noun_users::check(&self.parts.db, actor, &state, &steps).await?;
-        Ok(self.shown(&steps))
+        Ok(self.shown(actor, &steps).await)
     }
 
     /// Seals events of this node that were committed and, because the process ended too soon or
@@ -344,7 +344,7 @@ impl Admin {
         let wanted = |state: &State| change.wanted(state);
         let computed = self.computed(actor.site, Some(&key), wanted, Thoroughness::Plan).await?;
         self.check_actor(actor, &computed.before, &computed.steps).await?;
-        Ok(self.shown(&computed.steps))
+        Ok(self.shown(actor, &computed.steps).await)
     }
 
     /// That there is no such noun, with the name that may have been meant.
@@ -358,12 +358,12 @@ impl Admin {
         }
     }
 
-    fn shown(&self, steps: &[Step]) -> Response {
+    async fn shown(&self, actor: &Actor, steps: &[Step]) -> Response {
         let nouns = steps.iter().filter_map(|step| step.noun.as_ref());
-        Response::Plan {
-            changes: steps.iter().map(|step| step.shown.clone()).collect(),
-            warnings: nouns.flat_map(|noun| self.warnings(noun)).collect(),
-        }
+        let mut warnings: Vec<String> = nouns.flat_map(|noun| self.warnings(noun)).collect();
+        warnings.extend(self.flaws(actor.site, steps).await);
+        let changes = steps.iter().map(|step| step.shown.clone()).collect();
+        Response::Plan { changes, warnings }
     }
 
     fn warnings<'a>(&'a self, noun: &'a AnyNoun) -> impl Iterator<Item = String> + 'a {

@@ -62,6 +62,8 @@ pub const EXPLAIN_PAGES: u32 = 100;
 pub const EXPLAIN_PAGES_ELSEWHERE: u32 = 3;
 /// Events that one part of a replay looks at, the pages of the database made whole.
 pub const REPLAYED_EVENTS: usize = 1_000;
+/// With more rules than that, a rule that is stored is looked at for flaws by `rule lint` only.
+pub const LINTED_RULES: usize = 1_000;
 /// Newest events on which a document and a stored rule are compared, for each of the two.
 pub const DIFFED_EVENTS: u32 = 1_000;
 /// Most events of the chain of a file that are shown.

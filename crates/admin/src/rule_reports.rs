@@ -7,13 +7,15 @@ use entrepot_db::EventFilter;
 use entrepot_nouns::explanation::{EventExplanation, ExplainedSite, RuleExplanation, RuleOutcome};
 use entrepot_nouns::rule::{Step, StepList, StepsAt};
 use entrepot_nouns::rule_report::{DiffedEvent, LintFinding, RuleChange, RuleDiff, RuleTestReport};
-use entrepot_nouns::{AdminRight, Event, Mount, Name, Rule, SiteId, Stored};
+use entrepot_nouns::{AdminRight, AnyNoun, Event, Kind, Mount, Name, Rule, SiteId, Stored};
 use serde_json::{Map, Value};
 
 use crate::actor::Actor;
 use crate::admin::Admin;
 use crate::error::{AdminError, Result};
 use crate::limits;
+use crate::plan;
+use crate::planned_change::Action;
 use crate::request::Response;
 use crate::rule_orders::{RuleCritics, RuleSource};
 use crate::rule_source::Checked;
@@ -52,11 +54,60 @@ impl Admin {
         let asked: BTreeMap<Name, Rule> =
             asked.into_iter().map(|rule| (rule.noun.name.clone(), rule.noun)).collect();
         let stored = self.parts().db.list::<Rule>(actor.site).await?;
+        let findings = self.findings(actor.site, &asked, stored).await?;
+        Ok(Response::RuleFindings { findings })
+    }
+
+    /// What is probably not meant of rules that are, or shall be, stored by these steps: a sentence
+    /// each. Nothing of sites with more than [`limits::LINTED_RULES`] rules, for each is looked at
+    /// beside each other one.
+    pub(crate) async fn flaws(&self, site: SiteId, steps: &[plan::Step]) -> Vec<String> {
+        let changed: BTreeMap<Name, Rule> = steps
+            .iter()
+            .filter(|step| step.shown.action != Action::Unchanged)
+            .filter_map(|step| match &step.noun {
+                Some(AnyNoun::Rule(rule)) => Some((rule.name.clone(), rule.clone())),
+                _ => None,
+            })
+            .collect();
+        if changed.is_empty() || self.rule_critics.is_none() {
+            return Vec::new();
+        }
+        let found: Result<Vec<LintFinding>> = async {
+            let mut stored = self.parts().db.list::<Rule>(site).await?;
+            let is_gone = |name: &Name| {
+                let of = |step: &plan::Step| step.shown.kind == Kind::Rule && step.noun.is_none();
+                steps.iter().any(|step| of(step) && step.shown.name == *name)
+            };
+            stored.retain(|rule| !is_gone(&rule.noun.name));
+            if stored.len().saturating_add(changed.len()) > limits::LINTED_RULES {
+                return Ok(Vec::new());
+            }
+            self.findings(site, &changed, stored).await
+        }
+        .await;
+        let sentence =
+            |LintFinding { rule, field, text, .. }| format!("rule '{rule}', {field}: {text}");
+        match found {
+            Ok(findings) => findings.into_iter().map(sentence).collect(),
+            Err(error) => {
+                tracing::warn!(%error, "rules are not looked at for flaws");
+                Vec::new()
+            }
+        }
+    }
+
+    async fn findings(
+        &self,
+        site: SiteId,
+        asked: &BTreeMap<Name, Rule>,
+        stored: Vec<Stored<Rule>>,
+    ) -> Result<Vec<LintFinding>> {
         let mut all = asked.clone();
         for rule in stored {
             all.entry(rule.noun.name.clone()).or_insert(rule.noun);
         }
-        let mounts = self.parts().db.list::<Mount>(actor.site).await?;
+        let mounts = self.parts().db.list::<Mount>(site).await?;
         let mounts: Vec<Mount> = mounts.into_iter().map(|mount| mount.noun).collect();
         let (lint, all) = (self.critics()?.lint, all.into_values().collect::<Vec<_>>());
         let mut findings = blocking("looking at rules", move || lint(&all, &mounts)).await?;
@@ -65,7 +116,7 @@ impl Admin {
             asked.contains_key(&finding.rule) || asked.keys().any(is_named)
         };
         findings.retain(is_about_them);
-        Ok(Response::RuleFindings { findings })
+        Ok(findings)
     }
 
     /// The answer tells of events besides rules.
