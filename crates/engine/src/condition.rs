@@ -367,7 +367,12 @@ fn cost<'e>(expr: &'e IdedExpr, bound: &HashMap<&'e str, Cost>) -> Cost {
             inside.insert(&over.accu_var, Cost { work: 1, size: 8, entries: 0 });
             let parts = [&over.accu_init, &over.loop_cond, &over.loop_step, &over.result];
             let turn = sum(parts.into_iter().map(|part| cost(part, &inside)));
-            let turns = range.entries.saturating_add(1);
+            let turns = match &over.iter_range.expr {
+                // Whatever its elements hold.
+                Expr::List(list) => list.elements.len() as u64,
+                _ => range.entries,
+            };
+            let turns = turns.saturating_add(1);
             Cost {
                 work: range.work.saturating_add(turn.work.saturating_mul(turns)),
                 size: turn.size.saturating_mul(turns),

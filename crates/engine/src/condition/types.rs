@@ -78,10 +78,25 @@ impl Type {
     /// The type of `value`, as far as one look at it tells.
     pub(super) fn of(value: Value) -> Type {
         match value {
-            Value::List(_) => Type::List(Box::new(Type::Any)),
+            Value::List(list) => {
+                let mut inner = list.iter().map(|inner| Type::of(inner.clone()));
+                let first = inner.next().unwrap_or(Type::Any);
+                let is_same = inner.all(|other| other.is_like(&first));
+                Type::List(Box::new(if is_same { first } else { Type::Any }))
+            }
             Value::Map(_) => Type::Map(Box::new(Type::Any)),
             Value::Function(..) | Value::Opaque(_) | Value::Struct(_) => Type::Any,
             plain => Type::Plain(plain),
+        }
+    }
+
+    /// Whether both are of one type.
+    pub(super) fn is_like(&self, other: &Type) -> bool {
+        match (self, other) {
+            (Type::Plain(one), Type::Plain(other)) => {
+                std::mem::discriminant(one) == std::mem::discriminant(other)
+            }
+            _ => self == other,
         }
     }
 
