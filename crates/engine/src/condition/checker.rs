@@ -66,6 +66,13 @@ const TYPES: &[&str] = &[
 /// The macros, which the parser has replaced already where they were written rightly.
 const MACROS: &[&str] = &["all", "exists", "exists_one", "filter", "has", "map"];
 
+/// Choices of types for the parts of a call that are tried; where there are more, nothing is said.
+const COMBINATIONS_MOST: usize = 256;
+/// Parts of a call of which nothing is known that are tried with every type.
+const UNKNOWN_MOST: usize = 3;
+/// A call with more parts than this is tried with one value of each type.
+const LONG: usize = 3;
+
 /// Checks `program` as an expression that must give this.
 ///
 /// # Errors
@@ -79,17 +86,14 @@ pub(super) fn check(
     checker.infer(program.expression(), &scope.0)?;
     for outcome in outcomes(program.expression()) {
         let given = checker.infer(outcome, &scope.0)?;
-        match gives {
-            ExpressionValue::Flag if !given.may_be_flag() => {
-                return Err(ConditionError::NotBool(given.to_string()));
-            }
-            ExpressionValue::Instant if !given.may_be_instant() => {
-                return Err(ConditionError::NotInstant(given.to_string()));
-            }
-            ExpressionValue::List if !given.may_be_list() => {
-                return Err(ConditionError::NotList(given.to_string()));
-            }
-            _ => {}
+        let (other, error): (_, fn(String) -> ConditionError) = match gives {
+            ExpressionValue::Flag => (given.other_than_flag(), ConditionError::NotBool),
+            ExpressionValue::Instant => (given.other_than_instant(), ConditionError::NotInstant),
+            ExpressionValue::List => (given.other_than_list(), ConditionError::NotList),
+            ExpressionValue::Any => continue,
+        };
+        if let Some(other) = other {
+            return Err(error(other.to_string()));
         }
     }
     Ok(())
@@ -120,22 +124,23 @@ impl Checker<'_> {
             Expr::Call(call) => self.call(expr, call, scope),
             Expr::Comprehension(over) => self.comprehension(over, scope),
             Expr::List(list) => {
-                let mut inner = list.elements.iter().map(|element| self.infer(element, scope));
-                let first = inner.next().unwrap_or(Ok(Type::Any))?;
-                let mut is_same = true;
-                for other in inner {
-                    is_same &= first.is_like(&other?);
-                }
-                Ok(Type::List(Box::new(if is_same { first } else { Type::Any })))
+                let inner = list.elements.iter().map(|element| self.infer(element, scope));
+                let inner = inner.collect::<Result<Vec<_>, _>>()?;
+                let inner = if inner.is_empty() { Type::Any } else { Type::one_of(inner) };
+                Ok(Type::List(Box::new(inner)))
             }
             Expr::Map(map) => {
+                let (mut keys, mut values) = (Vec::new(), Vec::new());
                 for entry in &map.entries {
                     if let EntryExpr::MapEntry(pair) = &entry.expr {
-                        self.infer(&pair.key, scope)?;
-                        self.infer(&pair.value, scope)?;
+                        keys.push(self.key(&pair.key, scope)?);
+                        values.push(self.infer(&pair.value, scope)?);
                     }
                 }
-                Ok(Type::Map(Box::new(Type::Any)))
+                if keys.is_empty() {
+                    (keys, values) = (vec![Type::Any], vec![Type::Any]);
+                }
+                Ok(Type::Map(Box::new(Type::one_of(keys)), Box::new(Type::one_of(values))))
             }
             Expr::Struct(fields) => {
                 Err(self.wrong(expr, format!("there is no type '{}' here", fields.type_name)))
@@ -157,10 +162,36 @@ impl Checker<'_> {
         Err(self.wrong(expr, format!("no variable '{name}'{hint}; there are {known}")))
     }
 
+    /// The key of an entry of a map.
+    fn key(&self, expr: &IdedExpr, scope: &Names) -> Result<Type, ConditionError> {
+        let of = self.infer(expr, scope)?;
+        let is_key = |of: &Type| match of {
+            Type::Any => true,
+            Type::Plain(value) => {
+                matches!(value, Value::String(_) | Value::Int(_) | Value::UInt(_) | Value::Bool(_))
+            }
+            _ => false,
+        };
+        match of.kinds().into_iter().find(|of| !is_key(of)) {
+            Some(other) => {
+                let problem = format!("{other} where the key of a map is needed");
+                Err(self.wrong_from(self.start(expr), problem))
+            }
+            None => Ok(of),
+        }
+    }
+
     fn select(&self, select: &SelectExpr, scope: &Names) -> Result<Type, ConditionError> {
-        let found = match self.infer(&select.operand, scope)? {
+        let kinds = self.infer(&select.operand, scope)?.kinds().into_iter();
+        let found = kinds.map(|of| self.field(select, of)).collect::<Result<Vec<_>, _>>()?;
+        Ok(if select.test { Type::flag() } else { Type::one_of(found) })
+    }
+
+    /// The field of what has this one type.
+    fn field(&self, select: &SelectExpr, of: Type) -> Result<Type, ConditionError> {
+        Ok(match of {
             Type::Any => Type::Any,
-            Type::Map(inner) => *inner,
+            Type::Map(_, inner) => *inner,
             Type::Record(record) => {
                 let field = &select.field;
                 let Some(found) = record.fields.get(field) else {
@@ -175,8 +206,7 @@ impl Checker<'_> {
                 let problem = format!("no field '{}' in a value of type {other}", select.field);
                 return Err(self.wrong_field(&select.operand, &select.field, problem));
             }
-        };
-        Ok(if select.test { Type::flag() } else { found })
+        })
     }
 
     fn call(
@@ -221,7 +251,7 @@ impl Checker<'_> {
             (op::NOT_STRICTLY_FALSE, _) => Ok(Type::flag()),
             (op::CONDITIONAL, [_, then, otherwise]) => {
                 self.flag(parts.first().copied().unwrap_or(expr), scope)?;
-                Ok(if then.is_like(otherwise) { then.clone() } else { Type::Any })
+                Ok(Type::one_of([then.clone(), otherwise.clone()]))
             }
             (op::EQUALS | op::NOT_EQUALS, [left, right]) => {
                 if !comparable(left, right) {
@@ -230,41 +260,78 @@ impl Checker<'_> {
                 }
                 Ok(Type::flag())
             }
-            (op::OPT_INDEX | op::OPT_SELECT, _) => Ok(Type::Any),
-            (op::INDEX, [Type::Any, _]) => Ok(Type::Any),
-            (op::INDEX, [Type::List(inner) | Type::Map(inner), _]) => Ok((**inner).clone()),
-            (op::INDEX, [Type::Record(_), Type::Any | Type::Plain(Value::String(_))]) => {
-                Ok(Type::Any)
-            }
-            _ => self.tried(expr, call, &given),
+            _ => self.each_kind(expr, call, &given),
         }
     }
 
     fn flag(&self, expr: &IdedExpr, scope: &Names) -> Result<(), ConditionError> {
         for outcome in outcomes(expr) {
-            let of = self.infer(outcome, scope)?;
-            if !of.may_be_flag() {
-                let problem = format!("{of} where true or false is needed");
+            if let Some(other) = self.infer(outcome, scope)?.other_than_flag() {
+                let problem = format!("{other} where true or false is needed");
                 return Err(self.wrong_from(self.start(outcome), problem));
             }
         }
         Ok(())
     }
 
-    /// What a function or operator gives for values of these types, found by calling it.
+    /// What a function or operator gives for parts that may have several types each: it must work
+    /// with all of them.
+    fn each_kind(
+        &self,
+        expr: &IdedExpr,
+        call: &CallExpr,
+        given: &[Type],
+    ) -> Result<Type, ConditionError> {
+        let kinds = given.iter().map(Type::kinds).collect::<Vec<_>>();
+        if kinds.iter().map(Vec::len).product::<usize>() > COMBINATIONS_MOST {
+            return Ok(Type::Any);
+        }
+        let gives = combinations(&kinds).into_iter().map(|given| self.kind(expr, call, &given));
+        Ok(Type::one_of(gives.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// What a function or operator gives for parts of one type each.
+    fn kind(
+        &self,
+        expr: &IdedExpr,
+        call: &CallExpr,
+        given: &[Type],
+    ) -> Result<Type, ConditionError> {
+        match (call.func_name.as_str(), given) {
+            (op::OPT_INDEX | op::OPT_SELECT, _) | (op::INDEX, [Type::Any, _]) => Ok(Type::Any),
+            (op::INDEX, [Type::Record(_), Type::Any | Type::Plain(Value::String(_))]) => {
+                Ok(Type::Any)
+            }
+            (op::INDEX, [Type::List(inner) | Type::Map(_, inner), _]) => {
+                self.tried(expr, call, given)?;
+                Ok((**inner).clone())
+            }
+            (op::ADD, [Type::List(one), Type::List(other)]) => {
+                let inner = Type::one_of([(**one).clone(), (**other).clone()]);
+                Ok(Type::List(Box::new(inner)))
+            }
+            _ => self.tried(expr, call, given),
+        }
+    }
+
+    /// What a function or operator gives for values of these types, found by calling it. A part of
+    /// which nothing is known is tried with a value of each type.
     fn tried(
         &self,
         expr: &IdedExpr,
         call: &CallExpr,
         given: &[Type],
     ) -> Result<Type, ConditionError> {
-        if given.iter().any(|of| matches!(of, Type::Any | Type::Name)) || given.len() > 3 {
+        let unknown = given.iter().filter(|of| **of == Type::Any).count();
+        if given.contains(&Type::Name) || unknown > UNKNOWN_MOST {
             return Ok(Type::Any);
         }
         let mut may_work = false;
-        for values in combinations(given) {
+        let possible = given.iter().map(Type::possible).collect::<Vec<_>>();
+        for values in combinations(&possible).iter().flat_map(|given| samples(given)) {
             match evaluated(call, values) {
-                Ok(value) => return Ok(Type::of(value)),
+                Ok(value) if unknown == 0 => return Ok(Type::of(value)),
+                Ok(_) => return Ok(Type::Any),
                 Err(error) => may_work |= !is_of_types(&error),
             }
         }
@@ -292,37 +359,44 @@ impl Checker<'_> {
         over: &ComprehensionExpr,
         scope: &Names,
     ) -> Result<Type, ConditionError> {
+        let mut over_each = Vec::new();
+        for of in self.infer(&over.iter_range, scope)?.kinds() {
+            over_each.push(match of {
+                Type::Any => (Type::Any, Type::Any, Type::Any),
+                Type::List(inner) => (Type::int(), (*inner).clone(), *inner),
+                Type::Map(key, value) => ((*key).clone(), *value, *key),
+                Type::Record(_) => (Type::text(), Type::Any, Type::text()),
+                other => {
+                    let problem = format!("{other} where a list is needed");
+                    return Err(self.wrong_from(self.start(&over.iter_range), problem));
+                }
+            });
+        }
         // With one variable a list gives its values, and a map its keys.
-        let (key, value, single) = match self.infer(&over.iter_range, scope)? {
-            Type::Any => (Type::Any, Type::Any, Type::Any),
-            Type::List(inner) => (Type::int(), (*inner).clone(), *inner),
-            Type::Map(inner) => (Type::text(), *inner, Type::text()),
-            Type::Record(_) => (Type::text(), Type::Any, Type::text()),
-            other => {
-                let problem = format!("{other} where a list is needed");
-                return Err(self.wrong_from(self.start(&over.iter_range), problem));
-            }
+        let one_of = |part: fn(&(Type, Type, Type)) -> &Type| {
+            Type::one_of(over_each.iter().map(|of| part(of).clone()))
         };
         let mut inside = scope.clone();
         match &over.iter_var2 {
             Some(second) => {
-                inside.insert(over.iter_var.clone(), key);
-                inside.insert(second.clone(), value);
+                inside.insert(over.iter_var.clone(), one_of(|(key, ..)| key));
+                inside.insert(second.clone(), one_of(|(_, value, _)| value));
             }
             None => {
-                inside.insert(over.iter_var.clone(), single);
+                inside.insert(over.iter_var.clone(), one_of(|(.., single)| single));
             }
         }
+        let is_empty = matches!(&over.accu_init.expr, Expr::List(list) if list.elements.is_empty());
         let begun = match self.infer(&over.accu_init, scope)? {
-            Type::List(_) | Type::Map(_) => Type::Any,
-            plain => plain,
+            // What a `map` or `filter` gives has what is added to it, and nothing else.
+            Type::List(_) if is_empty => Type::List(Box::new(Type::one_of([]))),
+            other => other,
         };
-        let is_list = begun == Type::Any;
-        inside.insert(over.accu_var.clone(), begun);
+        inside.insert(over.accu_var.clone(), begun.clone());
         self.infer(&over.loop_cond, &inside)?;
-        self.infer(&over.loop_step, &inside)?;
-        let given = self.infer(&over.result, &inside)?;
-        Ok(if is_list { Type::List(Box::new(Type::Any)) } else { given })
+        let step = self.infer(&over.loop_step, &inside)?;
+        inside.insert(over.accu_var.clone(), folded([begun, step]));
+        self.infer(&over.result, &inside)
     }
 
     /// The problem, at the place that the parser gave the expression.
@@ -386,9 +460,15 @@ fn of_literal(literal: &LiteralValue) -> Type {
 /// Whether values of both types can be equal: all numbers are compared by value, and anything may
 /// be missing.
 fn comparable(left: &Type, right: &Type) -> bool {
+    let (lefts, rights) = (left.kinds(), right.kinds());
+    let mut pairs = lefts.iter().flat_map(|left| rights.iter().map(move |right| (left, right)));
+    lefts.is_empty() || rights.is_empty() || pairs.any(|(left, right)| are_comparable(left, right))
+}
+
+fn are_comparable(left: &Type, right: &Type) -> bool {
     let is_number =
         |of: &Type| matches!(of, Type::Plain(Value::Int(_) | Value::UInt(_) | Value::Float(_)));
-    let is_map = |of: &Type| matches!(of, Type::Map(_) | Type::Record(_));
+    let is_map = |of: &Type| matches!(of, Type::Map(..) | Type::Record(_));
     let is_open = |of: &Type| matches!(of, Type::Any | Type::Name | Type::Plain(Value::Null));
     let lists = matches!((left, right), (Type::List(_), Type::List(_)));
     is_open(left)
@@ -399,13 +479,31 @@ fn comparable(left: &Type, right: &Type) -> bool {
         || (is_map(left) && is_map(right))
 }
 
+/// The type of a value that has one of these types; of lists, a list of what any of them has.
+fn folded(types: [Type; 2]) -> Type {
+    let lists = types.iter().flat_map(Type::kinds).map(|of| match of {
+        Type::List(inner) => Some(*inner),
+        _ => None,
+    });
+    match lists.collect::<Option<Vec<_>>>() {
+        Some(inner) => Type::List(Box::new(Type::one_of(inner))),
+        None => Type::one_of(types),
+    }
+}
+
 /// Every choice of one sample for each type.
-fn combinations(given: &[Type]) -> Vec<Vec<Value>> {
-    given.iter().fold(vec![Vec::new()], |begun, of| {
-        let samples = of.samples();
-        let longer = |begun: &Vec<Value>| {
+fn samples(given: &[Type]) -> Vec<Vec<Value>> {
+    let least = if given.len() > LONG { 1 } else { usize::MAX };
+    let each = given.iter().map(|of| of.samples().into_iter().take(least).collect::<Vec<_>>());
+    combinations(&each.collect::<Vec<_>>())
+}
+
+/// Every choice of one of each.
+fn combinations<T: Clone>(of: &[Vec<T>]) -> Vec<Vec<T>> {
+    of.iter().fold(vec![Vec::new()], |begun, each| {
+        let longer = |begun: &Vec<T>| {
             let begun = begun.clone();
-            samples.clone().into_iter().map(move |sample| [begun.clone(), vec![sample]].concat())
+            each.iter().map(move |one| [begun.as_slice(), std::slice::from_ref(one)].concat())
         };
         begun.iter().flat_map(longer).collect()
     })
@@ -436,6 +534,7 @@ fn is_of_types(error: &ExecutionError) -> bool {
             | ExecutionError::Overflow(..)
             | ExecutionError::IndexOutOfBounds(_)
             | ExecutionError::NoSuchKey(_)
+            | ExecutionError::DuplicateKey(_)
     )
 }
 

@@ -5,13 +5,32 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use cel::Value;
+use cel::{Context, Program, Value};
 use entrepot_nouns::Event;
 use entrepot_nouns::call::{Call, Parameter, ParameterType};
 use entrepot_nouns::rule::{Triggers, When};
 use serde_json::Value as Json;
 
 use crate::noted::Noted;
+
+/// A value of each type.
+const EACH_TYPE: [&str; 12] = [
+    "'a'",
+    "1",
+    "true",
+    "1.5",
+    "1u",
+    "b'a'",
+    "timestamp('2020-01-01T00:00:00Z')",
+    "duration('1s')",
+    "null",
+    "[]",
+    "['a']",
+    "{}",
+];
+
+/// Types that a value may have, before it counts as one of which nothing is known.
+const KINDS_MOST: usize = 16;
 
 /// What is known of a value before there is one.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +41,15 @@ pub(super) enum Type {
     Plain(Value),
     /// A list of values of one type.
     List(Box<Type>),
-    /// A map from strings to values of one type.
-    Map(Box<Type>),
+    /// A map from keys of one type to values of one type.
+    Map(Box<Type>, Box<Type>),
     /// A map that has these fields and no others.
     Record(Arc<Record>),
     /// The name of a type, such as `int`.
     Name,
+    /// One of several types, none of which is unknown or again one of several; of none where there
+    /// is never a value, as in a list without elements.
+    OneOf(Vec<Type>),
 }
 
 /// The fields of a record.
@@ -50,6 +72,61 @@ impl Type {
 
     pub(super) fn flag() -> Type {
         Type::Plain(Value::Bool(true))
+    }
+
+    /// What is known of a value that has one of these types.
+    pub(super) fn one_of(types: impl IntoIterator<Item = Type>) -> Type {
+        let mut kinds: Vec<Type> = Vec::new();
+        for of in types.into_iter().flat_map(Type::choices) {
+            match of {
+                Type::Any => return Type::Any,
+                of if kinds.iter().any(|kind| kind.is_like(&of)) => {}
+                of => kinds.push(of),
+            }
+        }
+        match kinds.len() {
+            1 => kinds.remove(0),
+            0..=KINDS_MOST => Type::OneOf(kinds),
+            _ => Type::Any,
+        }
+    }
+
+    fn choices(self) -> Vec<Type> {
+        match self {
+            Type::OneOf(kinds) => kinds,
+            one => vec![one],
+        }
+    }
+
+    /// Each type that it may have; of a list whose elements have several types, a list of each.
+    pub(super) fn kinds(&self) -> Vec<Type> {
+        match self {
+            Type::OneOf(kinds) => kinds.iter().flat_map(Type::kinds).collect(),
+            Type::List(inner) if !inner.is_never() => {
+                inner.kinds().into_iter().map(|inner| Type::List(Box::new(inner))).collect()
+            }
+            one => vec![one.clone()],
+        }
+    }
+
+    /// True for the type of what is never there.
+    fn is_never(&self) -> bool {
+        matches!(self, Type::OneOf(kinds) if kinds.is_empty())
+    }
+
+    /// The types that it may have where nothing is known of it.
+    pub(super) fn possible(&self) -> Vec<Type> {
+        if *self != Type::Any {
+            return vec![self.clone()];
+        }
+        static EACH: OnceLock<Vec<Type>> = OnceLock::new();
+        let each = || {
+            let values = EACH_TYPE.iter().filter_map(|source| {
+                Program::compile(source).ok()?.execute(&Context::default()).ok()
+            });
+            values.map(Type::of).collect()
+        };
+        EACH.get_or_init(each).clone()
     }
 
     /// What is known of a value that has either type.
@@ -79,13 +156,16 @@ impl Type {
     pub(super) fn of(value: Value) -> Type {
         match value {
             Value::List(list) => {
-                let mut inner = list.iter().map(|inner| Type::of(inner.clone()));
-                let first = inner.next().unwrap_or(Type::Any);
-                let is_same = inner.all(|other| other.is_like(&first));
-                Type::List(Box::new(if is_same { first } else { Type::Any }))
+                let inner = list.iter().map(|inner| Type::of(inner.clone()));
+                let inner = if list.is_empty() { Type::Any } else { Type::one_of(inner) };
+                Type::List(Box::new(inner))
             }
-            Value::Map(_) => Type::Map(Box::new(Type::Any)),
+            Value::Map(_) => Type::Map(Box::new(Type::Any), Box::new(Type::Any)),
             Value::Function(..) | Value::Opaque(_) | Value::Struct(_) => Type::Any,
+            // Any other number would do, and 0 does not where it is divided by.
+            Value::Int(_) => Type::int(),
+            Value::UInt(_) => Type::Plain(Value::UInt(1)),
+            Value::Float(_) => Type::Plain(Value::Float(1.5)),
             plain => Type::Plain(plain),
         }
     }
@@ -96,23 +176,39 @@ impl Type {
             (Type::Plain(one), Type::Plain(other)) => {
                 std::mem::discriminant(one) == std::mem::discriminant(other)
             }
+            (Type::List(one), Type::List(other)) => one.is_like(other),
+            (Type::Map(key, value), Type::Map(other_key, other_value)) => {
+                key.is_like(other_key) && value.is_like(other_value)
+            }
+            (Type::OneOf(some), Type::OneOf(others)) => {
+                let all_in = |some: &[Type], others: &[Type]| {
+                    some.iter().all(|one| others.iter().any(|other| one.is_like(other)))
+                };
+                all_in(some, others) && all_in(others, some)
+            }
             _ => self == other,
         }
     }
 
-    /// True for what a condition may be.
-    pub(super) fn may_be_flag(&self) -> bool {
-        matches!(self, Type::Any | Type::Plain(Value::Bool(_)))
+    /// Of the types that it may have those that are none of a condition.
+    pub(super) fn other_than_flag(&self) -> Option<Type> {
+        self.other_than(|of| matches!(of, Type::Plain(Value::Bool(_))))
     }
 
-    /// True for what may be a point in time.
-    pub(super) fn may_be_instant(&self) -> bool {
-        matches!(self, Type::Any | Type::Plain(Value::Timestamp(_)))
+    /// Of the types that it may have those that are no point in time.
+    pub(super) fn other_than_instant(&self) -> Option<Type> {
+        self.other_than(|of| matches!(of, Type::Plain(Value::Timestamp(_))))
     }
 
-    /// True for what may be a list.
-    pub(super) fn may_be_list(&self) -> bool {
-        matches!(self, Type::Any | Type::List(_))
+    /// Of the types that it may have those that are no list.
+    pub(super) fn other_than_list(&self) -> Option<Type> {
+        self.other_than(|of| matches!(of, Type::List(_)))
+    }
+
+    fn other_than(&self, is_right: impl Fn(&Type) -> bool) -> Option<Type> {
+        let mut wrong = self.clone().choices();
+        wrong.retain(|of| *of != Type::Any && !is_right(of));
+        if wrong.is_empty() { None } else { Some(Type::one_of(wrong)) }
     }
 
     /// Values that stand for all of the type.
@@ -129,7 +225,8 @@ impl Type {
                 let first = inner.samples().into_iter().next();
                 vec![first.into_iter().collect::<Vec<Value>>().into()]
             }
-            Type::Map(_) | Type::Record(_) => {
+            Type::OneOf(kinds) => kinds.iter().flat_map(Type::samples).collect(),
+            Type::Map(..) | Type::Record(_) => {
                 vec![std::collections::HashMap::<String, Value>::new().into()]
             }
         }
@@ -142,8 +239,14 @@ impl fmt::Display for Type {
             Type::Any => f.write_str("anything"),
             Type::Plain(value) => value.type_of().fmt(f),
             Type::List(_) => f.write_str("list"),
-            Type::Map(_) | Type::Record(_) => f.write_str("map"),
+            Type::Map(..) | Type::Record(_) => f.write_str("map"),
             Type::Name => f.write_str("type"),
+            Type::OneOf(kinds) if kinds.is_empty() => f.write_str("nothing"),
+            Type::OneOf(kinds) => {
+                let mut names = kinds.iter().map(Type::to_string).collect::<Vec<_>>();
+                names.dedup();
+                f.write_str(&names.join(" or "))
+            }
         }
     }
 }
@@ -174,7 +277,7 @@ impl Scope {
         let mut scope = Scope::rule(triggers);
         let vars = names.vars.keys().map(|name| (name.as_str(), Type::Any));
         scope.0.insert("vars".to_owned(), record("vars", vars));
-        let left = Type::Map(Box::new(Type::Any));
+        let left = Type::Map(Box::new(Type::text()), Box::new(Type::Any));
         let steps = names.steps.keys().map(|name| (name.as_str(), left.clone()));
         scope.0.insert("steps".to_owned(), record("steps", steps));
         if names.turn.is_some() {
@@ -204,7 +307,7 @@ fn variables(when: &When) -> BTreeMap<&'static str, Type> {
         ("site", Type::text()),
     ]);
     if matches!(when, When::Hook(_)) {
-        let headers = Type::Map(Box::new(Type::text()));
+        let headers = Type::Map(Box::new(Type::text()), Box::new(Type::text()));
         let fields = [("body", Type::Any), ("headers", headers)];
         variables.insert("hook", record("hook", fields.into_iter()));
     }
