@@ -264,10 +264,7 @@ async fn a_database_that_falls_back_is_brought_up_to_date() {
         world.projected().await;
         let before = (world.all_events().await, files(&out).await);
 
-        // As the database was before any of it: nodes and rules were there.
-        let lost = "DELETE FROM events WHERE node_sequence IS NOT NULL; DELETE FROM jobs; \
-                    DELETE FROM transfers; UPDATE nodes SET projected_up_to = 0, beats = 0";
-        world.sql(lost.to_owned()).await;
+        world.database_falls_back().await;
         if !idle {
             events.push(world.upload("/in/more", b"abc").await);
         }
@@ -316,9 +313,7 @@ async fn a_job_that_a_fallback_takes_back_finds_what_it_did() {
     world.until(dropped).await;
     world.projected().await;
     assert_eq!(files(&out).await.len(), 1);
-    let lost = "DELETE FROM events WHERE node_sequence IS NOT NULL; DELETE FROM jobs; \
-                DELETE FROM transfers; UPDATE nodes SET projected_up_to = 0, beats = 0";
-    world.sql(lost.to_owned()).await;
+    world.database_falls_back().await;
     let job = world.ended(world.job_of(&event, "r").await).await;
     assert_eq!((job.state, job.epoch), (JobState::Done, 1), "{:?}", job.error);
     world.projected().await;

@@ -14,7 +14,7 @@ use super::made::write;
 use super::world::{SITE, World, content, cut_everywhere, doing, files, memory_store, name};
 
 /// A delivery that fails if it was done before.
-fn deliver(path: &str) -> Json {
+pub(super) fn deliver(path: &str) -> Json {
     json!({"deliver": {"endpoint": "out", "path": path, "existing": "refuse"}})
 }
 

@@ -9,13 +9,9 @@ use entrepot_storage::AnyStore;
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::{Value as Json, json};
 
+use super::turns::deliver;
 use super::world::{SITE, World, content, cut_everywhere, doing, files, memory_store};
 use crate::check_rule;
-
-/// A delivery that fails if it was done before.
-fn deliver(path: &str) -> Json {
-    json!({"deliver": {"endpoint": "out", "path": path, "existing": "refuse"}})
-}
 
 fn each(at_once: u32, list: &str, steps: Json) -> Json {
     json!({"name": "all", "each": {"in": list, "at_once": at_once, "do": steps}})

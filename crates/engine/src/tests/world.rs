@@ -369,6 +369,23 @@ impl World {
         self.sql("DROP TRIGGER away".to_owned()).await;
     }
 
+    /// As a restore, or a failover that loses commits: the database is as it was before there were
+    /// events. Nodes and rules are there.
+    pub(crate) async fn database_falls_back(&self) {
+        let tables = [
+            "jobs",
+            "job_steps",
+            "job_waits",
+            "job_approval_answers",
+            "job_approvals",
+            "transfers",
+        ];
+        let emptied: String = tables.map(|table| format!("DELETE FROM {table};")).concat();
+        let events = "DELETE FROM events WHERE node_sequence IS NOT NULL;";
+        let beats = "UPDATE nodes SET projected_up_to = 0, beats = 0";
+        self.sql(format!("BEGIN; {emptied} {events} {beats}; COMMIT")).await;
+    }
+
     /// As somebody else who has the file of the database open.
     pub(crate) async fn sql(&self, text: String) {
         let path = self.bed.database();
@@ -579,12 +596,12 @@ impl World {
     }
 }
 
-/// How a file of this size is published in place of any other.
 /// The rule `r`, which does these steps with each upload.
 pub(crate) fn doing(list: serde_json::Value) -> Rule {
     Rule { steps: serde_json::from_value(list).unwrap(), ..rule("r", Vec::new()) }
 }
 
+/// How a file of this size is published in place of any other.
 pub(crate) fn published(size: u64) -> Publish {
     Publish { existing: Takes::Replace, accessed: None, modified: None, mode: None, size }
 }
