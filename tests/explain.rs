@@ -133,3 +133,54 @@ fn of_a_path_and_of_a_changed_rule(node: &Node, uploaded: &str) -> Result<()> {
     ensure!(node.cli(&["rule", "explain", "in/a.xml"]).is_err(), "a path begins with a slash");
     Ok(())
 }
+
+/// Of a file in a folder that rules watch it is said what they know of it.
+#[test]
+fn what_is_known_of_a_file_in_a_watched_folder_is_named() -> Result<()> {
+    let mut node = Node::new(program(), None)?;
+    let out = node.home().join("bank/out");
+    std::fs::create_dir_all(&out)?;
+    let bank = text(out.parent().context("a folder")?)?.to_owned();
+    let watch = |rule: &str, more: &str| {
+        format!(
+            "---\nrule: {{name: {rule}, when: {{watch: {{endpoint: bank, every: 1s, stable: 0s, \
+             {more}}}}}, do: [move: {{to: '/done/{{name}}'}}]}}\n"
+        )
+    };
+    let documents = format!(
+        "endpoint: {{name: bank, target: {{directory: {{path: {bank}}}}}}}\n{}{}{}",
+        watch("takes", "path: /out, match: ['*.csv'], done_file: '{name}.done'"),
+        watch("lost", "path: /nowhere"),
+        watch("off", "path: /out, match: ['*.off']")
+            .replace("name: off", "name: off, enabled: false"),
+    );
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    node.start()?;
+    for name in ["a.csv", "a.csv.done", "b.csv"] {
+        std::fs::write(out.join(name), b"1;2")?;
+    }
+    node.until("the file", || Ok((!node.events("watch.found")?.is_empty()).then_some(())))?;
+    node.until("the failure", || Ok((!node.events("watch.failed")?.is_empty()).then_some(())))?;
+    let said = |path: &str, rule: &str| -> Result<(String, String)> {
+        let answer = node.json(&["rule", "explain", path, "--rule", rule])?;
+        let remark = answer["remarks"].as_array().and_then(|all| all.last()).cloned();
+        let remark = remark.with_context(|| format!("{path}: {answer}"))?;
+        let part = |field: &str| remark[field].as_str().unwrap_or_default().to_owned();
+        Ok((part("reason"), part("text")))
+    };
+    for (path, rule, reason, text) in [
+        ("/out/a.csv", "takes", "seen-before", "found it before, with 3 bytes, changed at"),
+        ("/out/b.csv", "takes", "not-found-yet", "looks every 1s"),
+        ("/out/b.csv", "takes", "not-found-yet", "with 'b.csv.done' beside it"),
+        ("/out/c.txt", "takes", "left-alone", "it fits no pattern of 'match'"),
+        ("/out/sub/c.csv", "takes", "left-alone", "'recursive' is not set"),
+        ("/nowhere/a", "lost", "not-listed", "cannot be listed since"),
+        ("/out/a.off", "off", "not-found-yet", "it is disabled"),
+    ] {
+        let (found, sentence) = said(path, rule)?;
+        ensure!(found == reason && sentence.contains(text), "{path}: {found}: {sentence}");
+    }
+    let answer = node.json(&["rule", "explain", "/out/a.csv", "--rule", "takes"])?;
+    assert_eq!(answer["events"][0]["event"]["kind"], "watch.found", "{answer}");
+    node.stop()
+}

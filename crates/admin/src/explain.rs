@@ -65,6 +65,9 @@ impl Admin {
             RuleSubject::Event(event) => self.one_event(actor, event).await?,
             RuleSubject::Path(path) => self.events_about(actor, path).await?,
         };
+        if let RuleSubject::Path(path) = &question.about {
+            found.remarks.extend(self.where_watched(actor.site, &file_path(path)?, &rules).await?);
+        }
         if rules.is_empty() {
             let text = format!("the site '{}' has no rules", site.name);
             found.remarks.push(Remark { reason: RemarkReason::NoRules, text });
@@ -185,7 +188,9 @@ impl Admin {
         let path = parsed.as_str();
         let pages = limits::EXPLAIN_PAGES;
         let search = self.search(actor.site, path, pages).await?;
-        let arrived = search.exact.iter().any(|event| is_arrival(&event.fact));
+        let was_found = |fact: &Fact| matches!(fact, Fact::WatchFound { .. });
+        let arrived =
+            search.exact.iter().any(|event| is_arrival(&event.fact) || was_found(&event.fact));
         let mut remarks = Vec::new();
         // Behind as many events as are explained the file may have arrived.
         if arrived || search.exact.len() >= limits::EXPLAINED_EVENTS {

@@ -90,6 +90,7 @@ mod tests;
 mod tokens;
 mod touched;
 mod trace;
+mod watch_remarks;
 mod watches;
 
 pub use actor::Actor;

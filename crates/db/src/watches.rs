@@ -63,6 +63,10 @@ statements! {
         "SELECT path, size, modified, round, gone_at FROM watched_files ",
         "WHERE rule = $1 AND path > $2 ORDER BY path LIMIT $3",
     );
+    FILE = sql!(
+        "SELECT path, size, modified, round, gone_at FROM watched_files ",
+        "WHERE rule = $1 AND path = $2",
+    );
     ANEW = sql!(
         "UPDATE watched_files SET size = NULL, round = round + 1 WHERE rule = $1 AND path = $2",
     );
@@ -159,6 +163,11 @@ impl Db {
     /// The files that were found by a watch.
     pub async fn watched_files(&self, rule: Uuid) -> Result<Vec<WatchedFile>> {
         self.read(FILES, vec![rule.into()], file).await
+    }
+
+    /// The one at a path.
+    pub async fn watched_file(&self, rule: Uuid, path: &str) -> Result<Option<WatchedFile>> {
+        Ok(self.read(FILE, vec![rule.into(), Value::text(path)], file).await?.pop())
     }
 
     /// Those after a path, in the order of their paths.

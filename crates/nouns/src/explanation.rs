@@ -114,6 +114,14 @@ pub enum RemarkReason {
     NotSearched,
     /// The site has no rule.
     NoRules,
+    /// A rule that watches its folder leaves it alone.
+    LeftAlone,
+    /// A rule that watches its folder has found it, as it is or in an earlier version.
+    SeenBefore,
+    /// A rule watches its folder, and the folder cannot be listed.
+    NotListed,
+    /// A rule watches its folder, and has not found it there, or not whole.
+    NotFoundYet,
 }
 
 /// One event, and what each rule makes of it.

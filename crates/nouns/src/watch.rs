@@ -235,6 +235,28 @@ impl FileChoice<'_> {
         self.recursive && !self.leaves(name, below)
     }
 
+    /// Why the file at a path below the folder is none of them; nothing if it is one.
+    pub fn why_not(&self, below: &str) -> Option<String> {
+        let (folders, name) = below.rsplit_once('/').unwrap_or(("", below));
+        let ends = folders.match_indices('/').map(|(at, _)| at).chain([folders.len()]);
+        for folder in ends.filter_map(|end| folders.get(..end)).filter(|it| !it.is_empty()) {
+            let (_, last) = folder.rsplit_once('/').unwrap_or(("", folder));
+            if !self.recursive {
+                return Some("it lies in a folder below, and 'recursive' is not set".to_owned());
+            }
+            if self.leaves(last, folder) {
+                return Some(format!("'ignore' fits the folder '{folder}'"));
+            }
+        }
+        if name.starts_with(TAKEN) {
+            return Some("a job has given it its name".to_owned());
+        }
+        if self.leaves(name, below) {
+            return Some("'ignore' fits it".to_owned());
+        }
+        (!self.takes(name, below)).then(|| "it fits no pattern of 'match'".to_owned())
+    }
+
     /// Whether a file or folder is left alone. What a job has taken always is.
     fn leaves(&self, name: &str, below: &str) -> bool {
         name.starts_with(TAKEN) || self.ignore.iter().any(|pattern| pattern.fits(name, below))
@@ -372,6 +394,23 @@ mod tests {
 
     fn pattern(text: &str) -> FilePattern {
         FilePattern::try_from(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn why_a_file_is_not_meant_is_said_where_it_is_not() {
+        let (xml, odd) = ([pattern("*.xml")], [pattern("odd"), pattern("*.part")]);
+        for (below, recursive, said) in [
+            ("a.xml", false, None),
+            ("sub/deep/a.xml", true, None),
+            ("a.csv", false, Some("it fits no pattern of 'match'")),
+            ("a.part", false, Some("'ignore' fits it")),
+            (".taken-1-a.xml", false, Some("a job has given it its name")),
+            ("sub/a.xml", false, Some("it lies in a folder below, and 'recursive' is not set")),
+            ("sub/odd/a.xml", true, Some("'ignore' fits the folder 'sub/odd'")),
+        ] {
+            let choice = FileChoice { matching: &xml, ignore: &odd, recursive };
+            assert_eq!(choice.why_not(below).as_deref(), said, "{below}");
+        }
     }
 
     #[test]
