@@ -6,7 +6,7 @@ use std::time::Duration;
 use entrepot_nouns::event::ProgramFact;
 use entrepot_nouns::rule::{ExecSpec, ExecStdin, ExecStdout, ExitCode, ExitMeaning};
 use entrepot_nouns::{Event, Name};
-use entrepot_spawn::limits::OUTPUT_KEPT;
+use entrepot_spawn::limits::{OUTPUT_KEPT, PROGRAM_PROCESSES};
 use entrepot_spawn::{Ended, How, Program, Stdin, Stdout};
 use serde_json::Value as Json;
 
@@ -77,6 +77,7 @@ pub(crate) fn program(spec: &ExecSpec, setting: &Setting<'_>) -> Result<Program,
         files: setting.file.iter().map(PathBuf::from).collect(),
         limit: Duration::from_secs(u64::from(spec.timeout_seconds)),
         memory_bytes: u64::from(spec.memory_mib) << 20,
+        processes: PROGRAM_PROCESSES,
     })
 }
 

@@ -19,8 +19,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use crate::frame::{Settings, Start};
 use crate::isolation::{Isolation, ProgramUser};
 use crate::limits::{
-    FOLDER_NAMES, PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, PROGRAM_PROCESSES, STACK_BYTES,
+    FOLDER_NAMES, PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, PROGRAM_PROCESSES, SERVER_PROCESSES,
+    STACK_BYTES,
 };
+use crate::proc;
 
 /// The rights of Landlock that are ruled over; a kernel that knows fewer rules over those.
 const KNOWN: ABI = ABI::V6;
@@ -35,6 +37,8 @@ pub(crate) struct Apart {
     isolation: Isolation,
     /// What all programs may reach under Landlock, opened once.
     reached: Vec<Reached>,
+    /// Processes and threads that the user of the programs may have. Root has no such limit.
+    processes: Option<u64>,
     env: Env,
 }
 
@@ -62,7 +66,14 @@ impl Apart {
             let devices = DEVICES.iter().map(Path::new);
             reached.extend(devices.filter_map(|path| Reached::writable(path).ok()));
         }
-        Apart { temporary, isolation, reached, env }
+        // Counted by user: where it is the server's, the processes and threads that it has already
+        // would count against programs.
+        let processes = match &isolation {
+            Isolation::User(_) => Some(PROGRAM_PROCESSES),
+            _ if getuid().is_root() => None,
+            _ => Some(proc::threads_of(getuid()).saturating_add(SERVER_PROCESSES)),
+        };
+        Apart { temporary, isolation, reached, processes, env }
     }
 
     /// Calls `begin`, which starts the program in the folder that it is given, with the rights that
@@ -172,10 +183,7 @@ impl Apart {
     fn limit(&self, child: Pid) {
         let mut limits =
             vec![(Resource::Nofile, PROGRAM_DESCRIPTORS), (Resource::Fsize, PROGRAM_FILE_BYTES)];
-        if matches!(self.isolation, Isolation::User(_)) {
-            // Counted by user: the server's own processes and threads would count too.
-            limits.push((Resource::Nproc, PROGRAM_PROCESSES));
-        }
+        limits.extend(self.processes.map(|most| (Resource::Nproc, most)));
         for (resource, most) in limits {
             let most = getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
             let both = Rlimit { current: Some(most), maximum: Some(most) };

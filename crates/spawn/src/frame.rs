@@ -25,6 +25,8 @@ pub(crate) struct Start {
     pub(crate) stdout: bool,
     pub(crate) limit: Duration,
     pub(crate) memory_bytes: u64,
+    /// So many processes it may have.
+    pub(crate) processes: u64,
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
     /// Files that it may use wherever they lie.
@@ -66,6 +68,7 @@ impl Frame {
                 number(out, u64::from(start.stdin) | u64::from(start.stdout) << 1);
                 number(out, millis(start.limit));
                 number(out, start.memory_bytes);
+                number(out, start.processes);
                 count(out, start.argv.len());
                 start.argv.iter().for_each(|item| bytes(out, item.as_bytes()));
                 count(out, start.env.len());
@@ -87,6 +90,7 @@ impl Frame {
                     How::Signal(signal) => (1, signal),
                     How::TimeLimit => (2, 0),
                     How::OutputLimit => (3, 0),
+                    How::ProcessLimit => (4, 0),
                 };
                 number(out, how);
                 number(out, u64::from(value.cast_unsigned()));
@@ -206,6 +210,7 @@ impl Fields<'_> {
             stdout: descriptors & 2 != 0,
             limit: Duration::from_millis(self.number()?),
             memory_bytes: self.number()?,
+            processes: self.number()?,
             argv: self.list(ARGUMENTS, Fields::text)?,
             env: self.list(ARGUMENTS, |fields| Ok((fields.text()?, fields.text()?)))?,
             files: self.list(ARGUMENTS, Fields::path)?,
@@ -238,6 +243,7 @@ impl Fields<'_> {
             1 => How::Signal(value),
             2 => How::TimeLimit,
             3 => How::OutputLimit,
+            4 => How::ProcessLimit,
             _ => return Err(NotFrame),
         };
         let duration = Duration::from_micros(self.number()?);
@@ -315,6 +321,7 @@ mod tests {
             stdout: true,
             limit: Duration::from_millis(1500),
             memory_bytes: 1 << 30,
+            processes: 1024,
             argv: vec!["/bin/x".to_owned(), "a b".to_owned(), String::new()],
             env: vec![("NAME".to_owned(), "välue".to_owned())],
             files: vec!["/srv/a b".into()],
@@ -338,9 +345,10 @@ mod tests {
             Frame::Cancel(u64::MAX),
             Frame::NotStarted(3, "there is no such program".to_owned()),
         ];
-        let hows = [How::Code(255), How::Code(-1), How::Signal(9), How::TimeLimit];
-        frames
-            .extend(hows.into_iter().chain([How::OutputLimit]).map(|h| Frame::Ended(1, ended(h))));
+        let by_itself = [How::Code(255), How::Code(-1), How::Signal(9)];
+        let at_a_limit = [How::TimeLimit, How::OutputLimit, How::ProcessLimit];
+        let hows = by_itself.into_iter().chain(at_a_limit);
+        frames.extend(hows.map(|how| Frame::Ended(1, ended(how))));
         frames
     }
 

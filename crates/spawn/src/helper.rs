@@ -14,8 +14,8 @@ use entrepot_nouns::Env;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group,
-    pidfd_open, prlimit, setrlimit,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process,
+    kill_process_group, pidfd_open, prlimit, setrlimit,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apart::{Apart, Started};
 use crate::frame::{Frame, Start};
+use crate::kin::{Kin, KinOfRun};
 use crate::limits::{
     DRAIN_TIME, FRAMES, HELPER_DESCRIPTORS, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST,
     PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, READ_BYTES, STACK_BYTES,
@@ -88,8 +89,13 @@ pub(crate) async fn serve(
     let (answers, waiting) = mpsc::channel(FRAMES);
     let mut tasks = JoinSet::new();
     tasks.spawn(answer(write, waiting));
+    let env = Env::real();
+    // A process with other children than programs may neither wait for them nor kill them.
+    let kin = if limits == StartLimits::OfProcess { kin(&env) } else { None };
+    let looks = kin.clone().map(|kin| tokio::spawn(async move { kin.keep_looking().await }));
+    let running = HashMap::new();
     let mut programs =
-        Running { limits, env: Env::real(), apart: None, answers, running: HashMap::new(), tasks };
+        Running { limits, env, kin: kin.clone(), apart: None, answers, running, tasks };
     let mut input = Vec::new();
     let mut descriptors = VecDeque::new();
     let mut buffer = vec![0; READ_BYTES];
@@ -113,14 +119,30 @@ pub(crate) async fn serve(
     programs.running.values().for_each(CancellationToken::cancel);
     drop(programs.answers);
     let ended = async { while programs.tasks.join_next().await.is_some() {} };
-    let _ = timeout(KILL_TIME + DRAIN_TIME, ended).await;
+    let _ = timeout(2 * KILL_TIME + DRAIN_TIME, ended).await;
+    if let Some(kin) = kin {
+        kin.kill_strays().await;
+    }
+    if let Some(looks) = looks {
+        looks.abort();
+    }
     Ok(())
+}
+
+/// What finds the processes of programs; `None` where it cannot, and then a program is killed with
+/// its process group.
+fn kin(env: &Env) -> Option<Arc<Kin>> {
+    let kin = Kin::new(env.clone()).inspect_err(|error| {
+        eprintln!("what programs leave running in sessions of their own is not found: {error}");
+    });
+    kin.ok().map(Arc::new)
 }
 
 /// The programs of one server that run now.
 struct Running {
     limits: StartLimits,
     env: Env,
+    kin: Option<Arc<Kin>>,
     /// The settings of the server come before the first program.
     apart: Option<Arc<Apart>>,
     answers: mpsc::Sender<Frame>,
@@ -145,12 +167,22 @@ impl Running {
                 let cancel = CancellationToken::new();
                 self.running.insert(start.id, cancel.clone());
                 let (answers, env, limits) = (self.answers.clone(), self.env.clone(), self.limits);
+                let kin = self.kin.clone();
                 self.tasks.spawn(async move {
                     let id = start.id;
-                    let Started { child, folder } =
-                        apart.start(&start, |folder| begin(&start, ends, limits, folder));
+                    let mark = kin.as_ref().map(|kin| kin.mark()).transpose();
+                    let Started { child, folder } = apart.start(&start, |folder| {
+                        mark.as_ref().map_err(|error| io::Error::other(error.to_string()))?;
+                        begin(&start, ends, limits, folder)
+                    });
                     let ended = match child {
-                        Ok(child) => watch(child, &start, &env, &cancel).await,
+                        Ok(child) => {
+                            let mark = mark.ok().flatten();
+                            let first = Pid::from_child(&child);
+                            let began = |(kin, mark)| Kin::began(kin, mark, first, start.processes);
+                            let kin = kin.as_ref().zip(mark).map(began);
+                            watch(child, &start, &env, &cancel, kin).await
+                        }
                         Err(error) => Err(error),
                     };
                     if let Some(folder) = folder {
@@ -228,6 +260,7 @@ enum Why {
     Exited,
     TimeLimit,
     OutputLimit,
+    ProcessLimit,
     Cancelled,
 }
 
@@ -240,18 +273,20 @@ async fn remove(apart: Arc<Apart>, folder: PathBuf) {
     }
 }
 
-/// Waits for the end of a program that was started now, and for that of all in its group.
+/// Waits for the end of a program that was started now, and for that of all that it started.
 async fn watch(
     mut child: Child,
     start: &Start,
     env: &Env,
     cancel: &CancellationToken,
+    kin: Option<KinOfRun>,
 ) -> io::Result<Ended> {
     let began = env.elapsed();
     let pid = Pid::from_child(&child);
     let kill = || {
-        // All of the group may be gone already.
+        // All of the group may be gone already, and the program may have gone to another one.
         let _ = kill_process_group(pid, Signal::KILL);
+        let _ = kill_process(pid, Signal::KILL);
     };
     let (stdout, stderr) = (take(child.stdout.take()), take(child.stderr.take()));
     let end = match end_of(pid) {
@@ -274,30 +309,43 @@ async fn watch(
                 biased;
                 _ = end.readable() => break Why::Exited,
                 () = flooded.cancelled() => break Why::OutputLimit,
+                () = crowded(kin.as_ref()) => break Why::ProcessLimit,
                 () = cancel.cancelled() => break Why::Cancelled,
                 () = &mut time => break Why::TimeLimit,
                 _ = &mut reading, if !read => read = true,
             }
         };
-        // Until it is waited for, no other group can have its number.
+        // Until it is waited for, no other process or group can have its number.
         kill();
         let ended = match timeout(KILL_TIME, end.readable()).await {
             Ok(_) => child.try_wait()?,
             Err(_) => None,
         };
+        if let Some(kin) = kin {
+            kin.end().await;
+        }
         if !read {
-            // Only what left the group can still hold the outputs open.
+            // Only what does not end, or was not found, can still hold the outputs open.
             let _ = timeout(DRAIN_TIME, reading).await;
         }
         (why, ended)
     };
     let how = match (why, ended) {
         (Why::OutputLimit, _) => How::OutputLimit,
+        (Why::ProcessLimit, _) => How::ProcessLimit,
         (Why::Exited, Some(status)) => how(status),
         _ => How::TimeLimit,
     };
     let duration = env.elapsed().saturating_sub(began);
     Ok(Ended { how, duration, stdout: said.into(), stderr: cried.into() })
+}
+
+/// Waits until a run has more processes than it may.
+async fn crowded(kin: Option<&KinOfRun>) {
+    match kin {
+        Some(kin) => kin.crowded().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Readable when the process has ended, before anybody waited for it.

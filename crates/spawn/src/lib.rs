@@ -3,10 +3,10 @@
 //! What it guarantees:
 //! 1. No shell, and no argument is ever split or interpreted: a program gets the list as given.
 //! 2. Nothing runs that the operator of the machine did not allow ([`Allowed`]).
-//! 3. A program has a process group of its own and is killed whole: when its time is over, when
-//!    it writes without end, when nobody waits for it any more, when the server ends; what it
-//!    left running in its group is killed when it ends. (What makes a session of its own
-//!    escapes.)
+//! 3. A program is killed whole, with what left its process group or its session, too: when its
+//!    time is over, when it writes or multiplies without end, when nobody waits for it any more,
+//!    when the server ends; what it left running is killed when it ends. (With a helper that is a
+//!    thread, for tests, only its process group is.)
 //! 4. It inherits no descriptor, no variable and no signal setting of the server.
 //! 5. How many run and wait at a time, their memory and what is kept of their output is limited.
 //! 6. A helper that dies takes down the runs it had, each with an error; the next run has a new
@@ -24,8 +24,10 @@ mod error;
 mod frame;
 mod helper;
 mod isolation;
+mod kin;
 pub mod limits;
 mod link;
+mod proc;
 mod program;
 mod spawner;
 

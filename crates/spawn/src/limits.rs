@@ -32,8 +32,12 @@ pub const ARGUMENTS: usize = 1024;
 
 /// Files that a program may have open.
 pub const PROGRAM_DESCRIPTORS: u64 = 1024;
-/// Processes and threads of all programs together, where they have a user of their own.
+/// Processes of a program; and processes and threads of all programs together, where they have a
+/// user of their own.
 pub const PROGRAM_PROCESSES: u64 = 1024;
+/// Processes and threads that the server's user may have once a program runs, beyond those that it
+/// had when the helper began. Programs that run as that user cannot start more.
+pub const SERVER_PROCESSES: u64 = 8192;
 /// Longest file that a program may write.
 pub const PROGRAM_FILE_BYTES: u64 = 64 << 30;
 /// Folders and files that programs may read, or write, under Landlock.
@@ -53,5 +57,15 @@ pub const FRAMES: usize = 4096;
 pub const READ_BYTES: usize = 64 * 1024;
 /// What a program that ended left in its outputs is read for so long.
 pub const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// A program that was killed is waited for so long.
+/// A program that was killed is waited for so long, and then so long for what it left behind.
 pub const KILL_TIME: Duration = Duration::from_secs(5);
+/// First pause before another look for what a program left behind; each is twice as long.
+pub const KILL_PAUSE: Duration = Duration::from_millis(1);
+/// Least pause between two looks at the processes of programs while they run.
+pub const LOOK_PAUSE: Duration = Duration::from_millis(20);
+/// The pause is at least so many times as long as the last look was.
+pub const LOOK_SHARE: u32 = 10;
+/// Looks for more processes that are to be stopped, before what was found is killed.
+pub const FREEZES: usize = 16;
+/// The mark of a run is at most so much less than that of the run before.
+pub const MARK_STEP: u64 = 1 << 20;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use crate::limits::{MEMORY_BYTES, TIME};
+use crate::limits::{MEMORY_BYTES, PROGRAM_PROCESSES, TIME};
 
 /// A program to start: never through a shell, each argument as it stands.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Program {
     pub limit: Duration,
     /// Its address space (`RLIMIT_AS`).
     pub memory_bytes: u64,
+    /// With more processes than this it is killed. Only a helper process sees to that.
+    pub processes: u64,
 }
 
 impl Program {
@@ -41,6 +43,7 @@ impl Program {
             files: Vec::new(),
             limit: TIME,
             memory_bytes: MEMORY_BYTES,
+            processes: PROGRAM_PROCESSES,
         }
     }
 }
@@ -124,6 +127,8 @@ pub enum How {
     TimeLimit,
     /// It was killed because it wrote more than [`crate::limits::OUTPUT_MOST`].
     OutputLimit,
+    /// It was killed because it had more than [`Program::processes`].
+    ProcessLimit,
 }
 
 impl fmt::Display for How {
@@ -133,6 +138,10 @@ impl fmt::Display for How {
             How::Signal(signal) => write!(f, "ended by signal {signal}"),
             How::TimeLimit => f.write_str("killed, its time was over"),
             How::OutputLimit => f.write_str("killed, it wrote too much"),
+            // No rule can ask for another number.
+            How::ProcessLimit => {
+                write!(f, "killed, it had more than {PROGRAM_PROCESSES} processes")
+            }
         }
     }
 }

@@ -146,10 +146,19 @@ impl Spawner {
         check(&program).map_err(|why| not_started(why.to_owned()))?;
         let _turn = self.turn().await?;
         let link = self.link()?;
-        let Program { argv, env, stdin, stdout, files, limit, memory_bytes } = program;
+        let Program { argv, env, stdin, stdout, files, limit, memory_bytes, processes } = program;
         let limit = limit.min(TIME_MOST);
-        let start =
-            Start { id: 0, stdin: false, stdout: false, limit, memory_bytes, argv, env, files };
+        let start = Start {
+            id: 0,
+            stdin: false,
+            stdout: false,
+            limit,
+            memory_bytes,
+            processes,
+            argv,
+            env,
+            files,
+        };
         let (pump, stdin) = prepare(stdin).map_err(|error| not_started(error.to_string()))?;
         let stdout = match stdout {
             Stdout::Kept => None,
@@ -163,7 +172,7 @@ impl Spawner {
     pub async fn stop(&self) {
         self.0.stop.cancel();
         self.0.carriers.close();
-        if timeout(KILL_TIME + KILL_TIME, self.0.carriers.wait()).await.is_err() {
+        if timeout(3 * KILL_TIME, self.0.carriers.wait()).await.is_err() {
             tracing::warn!("a helper that starts programs does not end");
         }
     }
@@ -236,7 +245,7 @@ impl Spawner {
                 self.0.carriers.spawn(async move {
                     carrier.carry(ours, &stop).await;
                     // Its end of the line is closed: it kills what runs, then it ends.
-                    match timeout(KILL_TIME, child.wait()).await {
+                    match timeout(2 * KILL_TIME, child.wait()).await {
                         Ok(Ok(status)) if !stop.is_cancelled() => {
                             tracing::error!(code = "EP0822", %status, "a helper ended");
                         }

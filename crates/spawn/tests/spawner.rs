@@ -6,9 +6,9 @@ use std::time::Duration;
 use entrepot_nouns::Env;
 use entrepot_spawn::{
     Allowed, Ended, Helper, How, Isolation, Program, Reach, SpawnError, Spawner, SpawnerOptions,
-    Stdin, has_landlock, limits, pipe,
+    Stdin, has_landlock, limits, output_pipe, pipe,
 };
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 fn options() -> SpawnerOptions {
     let allowed = Allowed::new(["/bin", "/usr/bin"].map(PathBuf::from)).unwrap();
@@ -48,7 +48,7 @@ fn alive(mark: &str) -> usize {
 
 /// Waits until no process has `mark`: a killed one is gone when its parent has seen it.
 async fn all_gone(mark: &str) -> bool {
-    for _ in 0..1000 {
+    for _ in 0..10_000 {
         if alive(mark) == 0 {
             return true;
         }
@@ -261,6 +261,155 @@ async fn a_program_nobody_waits_for_is_killed() {
     }
     waiting.abort();
     assert!(all_gone(mark).await);
+    spawner.stop().await;
+}
+
+/// A mark for the processes of one test, of all that run on this machine.
+fn mark(of: u32) -> String {
+    format!("3123.{:07}{of:02}", std::process::id())
+}
+
+/// A part of a script: something leaves the program's group, session and tree, and holds its
+/// standard output open. The script goes on when it has. `before` is run by it first.
+fn flees(before: &str, mark: &str) -> String {
+    format!("mkfifo up; (setsid sh -c '{before} echo >up; sleep {mark}; :' &); read x <up; rm up; ")
+}
+
+/// A script that may take as long as it likes, on a machine that has other things to do.
+fn patient(script: &str) -> Program {
+    Program { limit: Duration::from_secs(900), ..shell(script) }
+}
+
+#[tokio::test]
+async fn what_leaves_its_session_ends_with_its_program() {
+    let mark = mark(1);
+    let deaf = "trap \"\" TERM HUP INT QUIT;";
+    for before in ["", deaf, "prlimit --pid $$ --locks=7:7;"] {
+        let ended = run(patient(&(flees(before, &mark) + "echo done"))).await;
+        assert_eq!((ended.how, text(&ended)), (How::Code(0), "done\n"), "{before}");
+        assert_eq!(alive(&mark), 0, "{before}");
+
+        let mut hangs = shell(&(flees(before, &mark) + "trap '' TERM; sleep 3123; :"));
+        hangs.limit = Duration::from_secs(1);
+        let ended = run(hangs).await;
+        assert_eq!((ended.how, alive(&mark)), (How::TimeLimit, 0), "{before}");
+
+        let flood = run(patient(&(flees(before, &mark) + "yes"))).await;
+        assert_eq!((flood.how, alive(&mark)), (How::OutputLimit, 0), "{before}");
+    }
+}
+
+#[tokio::test]
+async fn what_left_its_session_ends_with_a_program_nobody_waits_for() {
+    let (mark, spawner) = (mark(2), spawner());
+    for ends_with_the_spawner in [false, true] {
+        let waiting = tokio::spawn({
+            let (spawner, script) = (spawner.clone(), flees("", &mark) + "exec sleep 3123");
+            async move { spawner.run(patient(&script)).await }
+        });
+        while alive(&mark) == 0 {
+            tokio::task::yield_now().await;
+        }
+        if ends_with_the_spawner {
+            spawner.stop().await;
+            assert_eq!(alive(&mark), 0);
+        }
+        waiting.abort();
+        assert!(all_gone(&mark).await);
+    }
+}
+
+#[tokio::test]
+async fn who_gives_up_the_mark_of_the_run_is_killed_while_the_program_goes_on() {
+    // As root the second one can raise it.
+    for (number, limits) in [(3, "7:7"), (4, "unlimited:unlimited")] {
+        let mark = mark(number);
+        // The pipe ends when nobody has it open any more: nobody but the one that flees has.
+        let flees = format!(
+            "mkfifo up; (prlimit --locks={limits} setsid sh -c 'sleep {mark}; :' >up &); cat up"
+        );
+        let ended = run(patient(&flees)).await;
+        assert_eq!((ended.how, alive(&mark)), (How::Code(0), 0), "{limits}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_running_program_left_and_has_ended_is_waited_for() {
+    let script = "mkfifo up; (setsid sh -c 'echo $$ >up' &); read pid <up; \
+                  while [ -e /proc/$pid ]; do :; done";
+    assert_eq!(run(patient(script)).await.how, How::Code(0));
+}
+
+/// Programs of both helpers that go on, each with a process in a session of its own, while `work`
+/// is done, and end well.
+async fn beside(spawner: &Spawner, work: impl Future<Output = ()>) {
+    let script = "mkfifo up down; \
+                  (setsid sh -c 'echo >up; read x <down; echo $x' &); \
+                  read x <up; echo up; read x; echo $x >down; cat";
+    let mut runs = Vec::new();
+    for number in 0..limits::HELPERS {
+        let (sender, stdin) = pipe().unwrap();
+        let (mut output, stdout) = output_pipe().unwrap();
+        let program = Program { stdin, stdout, ..patient(script) };
+        let spawner = spawner.clone();
+        let run = tokio::spawn(async move { spawner.run(program).await });
+        expect(&mut output, "up\n").await;
+        runs.push((number, sender, output, run));
+    }
+    work.await;
+    for (number, mut sender, mut output, run) in runs {
+        sender.write_all(format!("still {number}\n").as_bytes()).await.unwrap();
+        expect(&mut output, &format!("still {number}\n")).await;
+        drop(sender);
+        assert_eq!(run.await.unwrap().unwrap().how, How::Code(0));
+    }
+}
+
+async fn expect(output: &mut tokio::net::unix::pipe::Receiver, text: &str) {
+    let mut said = vec![0; text.len()];
+    output.read_exact(&mut said).await.unwrap();
+    assert_eq!(said, text.as_bytes());
+}
+
+#[tokio::test]
+async fn a_program_with_too_many_processes_is_killed_and_no_other_one() {
+    let spawner = spawner();
+    // As its children; in sessions of their own; and as nobody's children in such sessions. Each
+    // time they are no more than sixty.
+    for (number, start) in [(5, "sleep M &"), (6, "setsid sleep M &"), (7, "(setsid sleep M &)")] {
+        let mark = mark(number);
+        let start = start.replace('M', &mark);
+        let script = format!("for i in $(seq 60); do {start} done; sleep {mark}; :");
+        let flock = || Program { processes: 24, ..patient(&script) };
+        beside(&spawner, async {
+            // One for each of the helpers.
+            let (first, second) = tokio::join!(spawner.run(flock()), spawner.run(flock()));
+            assert_eq!(first.unwrap().how, How::ProcessLimit, "{start}");
+            assert_eq!(second.unwrap().how, How::ProcessLimit, "{start}");
+            assert_eq!(alive(&mark), 0, "{start}");
+        })
+        .await;
+    }
+    let few = Program { processes: 24, ..patient("for i in $(seq 20); do sleep 0 & done; wait") };
+    assert_eq!(spawner.run(few).await.unwrap().how, How::Code(0));
+    spawner.stop().await;
+}
+
+#[tokio::test]
+async fn who_starts_another_one_and_ends_again_and_again_is_caught() {
+    let (mark, spawner) = (mark(8), spawner());
+    // Each starts its successor in a session of its own, and ends at once.
+    let hops = "H='[ $N -gt 0 ] || exit; N=$((N-1)); setsid sh -c \"$H\" MARK &'; N=20000; \
+                export H N; for i in 1 2 3 4; do sh -c \"$H\" MARK; done"
+        .replace("MARK", &mark);
+    beside(&spawner, async {
+        for end in ["exit 3", "prlimit --pid $$ --locks=9:9; sh -c \"$H\" MARK; exit 3"] {
+            let end = end.replace("MARK", &mark);
+            let ended = spawner.run(patient(&format!("{hops}; {end}"))).await.unwrap();
+            assert_eq!((ended.how, alive(&mark)), (How::Code(3), 0), "{end}");
+        }
+    })
+    .await;
     spawner.stop().await;
 }
 

@@ -23,7 +23,8 @@ const CLOCK: &[&str] = &["crates/nouns/src/env.rs"];
 /// Only `net` binds or dials. Tests and the test kit start servers and clients of their own.
 const SOCKETS: &[&str] = &["crates/net/", "crates/testkit/", "tests/"];
 /// Only `storage` opens users' files. The others named here open the node's own files only:
-/// journal segments, the database file, the master key, configuration.
+/// journal segments, the database file, the master key, configuration; and what `/proc` says of
+/// programs.
 const FILES: &[&str] = &[
     "crates/storage/",
     "crates/journal/",
@@ -33,6 +34,7 @@ const FILES: &[&str] = &[
     "crates/import/src/files.rs",
     "crates/import/src/folder.rs",
     "crates/loadgen/",
+    "crates/spawn/src/proc.rs",
     "crates/testkit/",
     "crates/web/build.rs",
     "crates/xtask/",
