@@ -100,12 +100,18 @@ impl Apart {
 
     /// Removes the folder of a program, with the rights that the program had.
     pub(crate) fn remove(&self, folder: &Path) -> io::Result<()> {
-        let Isolation::User(user) = &self.isolation else {
-            return std::fs::remove_dir_all(folder);
-        };
+        self.as_programs(|| std::fs::remove_dir_all(folder))
+    }
+
+    /// Runs `work` as the user of the programs.
+    pub(crate) fn as_programs<T: Send>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        let Isolation::User(user) = &self.isolation else { return work() };
         self.on_a_thread(|| {
             become_user(user)?;
-            std::fs::remove_dir_all(folder)
+            work()
         })?
     }
 

@@ -198,7 +198,11 @@ impl Running {
                 });
             }
             Frame::Settings(settings) => {
-                self.apart = Some(Arc::new(Apart::new(settings, self.env.clone())));
+                let apart = Arc::new(Apart::new(settings, self.env.clone()));
+                if let Some(kin) = &self.kin {
+                    kin.start_by(apart.clone());
+                }
+                self.apart = Some(apart);
             }
             Frame::Cancel(id) => {
                 if let Some(cancel) = self.running.remove(&id) {

@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use crate::apart::Apart;
 use crate::limits::{FREEZES, KILL_PAUSE, KILL_TIME, LOOK_PAUSE, LOOK_SHARE, MARK_STEP};
 use crate::proc::{self, Families};
 
@@ -44,6 +45,8 @@ struct State {
     /// Children of the helper that are no first process of a run. Nobody else waits for them, so
     /// that none of these numbers becomes that of another process.
     orphans: HashMap<Pid, Orphan>,
+    /// Has the rights of the programs.
+    apart: Option<Arc<Apart>>,
 }
 
 /// A run that goes on.
@@ -90,6 +93,11 @@ impl Kin {
         set_child_subreaper(Some(own))?;
         let state = Mutex::new(State { mark, ..State::default() });
         Ok(Kin { own, env, families, state, changed: Notify::new() })
+    }
+
+    /// From now on programs are started by `apart`.
+    pub(crate) fn start_by(&self, apart: Arc<Apart>) {
+        self.state.lock().apart = Some(apart);
     }
 
     /// Gives this process, and so the program that it starts next, the mark of another run.
@@ -218,8 +226,8 @@ impl State {
         let children: HashSet<Pid> = children.into_iter().filter(is_orphan).collect();
         self.orphans.retain(|pid, _| children.contains(pid));
         for pid in &children {
-            let runs = &self.runs;
-            let orphan = || Orphan { of: whose(*pid, runs), doomed: None };
+            let (runs, apart) = (&self.runs, self.apart.as_deref());
+            let orphan = || Orphan { of: whose(*pid, runs, apart), doomed: None };
             self.orphans.entry(*pid).or_insert_with(orphan);
         }
         let runs = &self.runs;
@@ -269,8 +277,12 @@ fn has_ended(child: Pid) -> bool {
 }
 
 /// Which run an orphan is of.
-fn whose(orphan: Pid, runs: &HashMap<u64, Going>) -> Origin {
-    match proc::lock_limit(orphan) {
+fn whose(orphan: Pid, runs: &HashMap<u64, Going>, apart: Option<&Apart>) -> Origin {
+    // Where `/proc` hides the processes of others (`hidepid`, `ProtectProc=` of systemd), those of
+    // the programs' user are seen by that user.
+    let as_programs =
+        |error| apart.map_or(Err(error), |apart| apart.as_programs(|| proc::lock_limit(orphan)));
+    match proc::lock_limit(orphan).or_else(as_programs) {
         // Without a limit, it was raised.
         Ok(mark) => Origin::Mark(mark.unwrap_or(u64::MAX)),
         Err(_) => Origin::OneOf(runs.keys().copied().collect()),
