@@ -269,11 +269,15 @@ fn mark(of: u32) -> String {
     format!("3123.{:07}{of:02}", std::process::id())
 }
 
-/// A part of a script: something leaves the program's group, session and tree, and holds its
-/// standard output open. The script goes on when it has. `before` is run by it first.
-fn flees(before: &str, mark: &str) -> String {
-    format!("mkfifo up; (setsid sh -c '{before} echo >up; sleep {mark}; :' &); read x <up; rm up; ")
+/// A part of a script that starts a process and goes on when that is there; `start` says how,
+/// around what it does. It holds the standard output of the script open.
+fn starts(start: &str, mark: &str) -> String {
+    let start = start.replace("BODY", &format!("echo >up; sleep {mark}; :"));
+    format!("mkfifo up; {start} read x <up; rm up; ")
 }
+
+/// It leaves the group, the session and the parent.
+const FLEES: &str = "(setsid sh -c 'BODY' &);";
 
 /// A script that may take as long as it likes, on a machine that has other things to do.
 fn patient(script: &str) -> Program {
@@ -283,19 +287,22 @@ fn patient(script: &str) -> Program {
 #[tokio::test]
 async fn what_leaves_its_session_ends_with_its_program() {
     let mark = mark(1);
-    let deaf = "trap \"\" TERM HUP INT QUIT;";
-    for before in ["", deaf, "prlimit --pid $$ --locks=7:7;"] {
-        let ended = run(patient(&(flees(before, &mark) + "echo done"))).await;
-        assert_eq!((ended.how, text(&ended)), (How::Code(0), "done\n"), "{before}");
-        assert_eq!(alive(&mark), 0, "{before}");
+    let deaf = "(setsid sh -c 'trap \"\" TERM HUP INT QUIT; BODY' &);";
+    // While its parent lives nobody asks whose it is.
+    let unmarked = "setsid sh -c 'prlimit --pid $$ --locks=7:7; BODY' &";
+    for start in [FLEES, deaf, unmarked] {
+        let starts = starts(start, &mark);
+        let ended = run(patient(&format!("{starts} echo done"))).await;
+        assert_eq!((ended.how, text(&ended)), (How::Code(0), "done\n"), "{start}");
+        assert_eq!(alive(&mark), 0, "{start}");
 
-        let mut hangs = shell(&(flees(before, &mark) + "trap '' TERM; sleep 3123; :"));
+        let mut hangs = shell(&format!("{starts} trap '' TERM; sleep 3123; :"));
         hangs.limit = Duration::from_secs(1);
         let ended = run(hangs).await;
-        assert_eq!((ended.how, alive(&mark)), (How::TimeLimit, 0), "{before}");
+        assert_eq!((ended.how, alive(&mark)), (How::TimeLimit, 0), "{start}");
 
-        let flood = run(patient(&(flees(before, &mark) + "yes"))).await;
-        assert_eq!((flood.how, alive(&mark)), (How::OutputLimit, 0), "{before}");
+        let flood = run(patient(&format!("{starts} yes"))).await;
+        assert_eq!((flood.how, alive(&mark)), (How::OutputLimit, 0), "{start}");
     }
 }
 
@@ -304,7 +311,7 @@ async fn what_left_its_session_ends_with_a_program_nobody_waits_for() {
     let (mark, spawner) = (mark(2), spawner());
     for ends_with_the_spawner in [false, true] {
         let waiting = tokio::spawn({
-            let (spawner, script) = (spawner.clone(), flees("", &mark) + "exec sleep 3123");
+            let (spawner, script) = (spawner.clone(), starts(FLEES, &mark) + "exec sleep 3123");
             async move { spawner.run(patient(&script)).await }
         });
         while alive(&mark) == 0 {
@@ -325,10 +332,10 @@ async fn who_gives_up_the_mark_of_the_run_is_killed_while_the_program_goes_on() 
     for (number, limits) in [(3, "7:7"), (4, "unlimited:unlimited")] {
         let mark = mark(number);
         // The pipe ends when nobody has it open any more: nobody but the one that flees has.
-        let flees = format!(
+        let script = format!(
             "mkfifo up; (prlimit --locks={limits} setsid sh -c 'sleep {mark}; :' >up &); cat up"
         );
-        let ended = run(patient(&flees)).await;
+        let ended = run(patient(&script)).await;
         assert_eq!((ended.how, alive(&mark)), (How::Code(0), 0), "{limits}");
     }
 }
