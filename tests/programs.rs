@@ -10,7 +10,7 @@ use entrepot_testkit::clients::{Login, text};
 use entrepot_testkit::server::{Node, run};
 use entrepot_testkit::{is_root, not_run};
 
-use crate::hooks::{apply, script};
+use crate::hooks::{apply, node_with_programs, script};
 use crate::program;
 
 /// Tries what a program must not be able to do, and says of each whether it could. With what can be
@@ -224,5 +224,81 @@ fn a_server_that_cannot_keep_programs_apart_as_asked_does_not_start() -> Result<
         ensure!(!status.success() && node.log().contains(want), "{exec}: {}", node.log());
         ensure!(node.command(&["doctor"]).output()?.status.code() == Some(6), "{exec}");
     }
+    Ok(())
+}
+
+/// A process leaves the group, the session and the parent of its program, hears no signal but the
+/// last one and holds the outputs open; the program goes on when it is there.
+const FLEES: &str = "mkfifo up
+(setsid sh -c 'trap \"\" TERM HUP INT QUIT; echo >up; sleep MARK; :' &)
+read x <up
+";
+
+/// A program that does not end as it should, run for the file of the same name.
+struct Unruly {
+    name: &'static str,
+    does: String,
+    /// Of its step in the rule.
+    limits: &'static str,
+    /// What is said of its end.
+    said: &'static str,
+}
+
+fn unruly() -> Vec<Unruly> {
+    let one = |name, does: &str, limits, said| Unruly { name, does: does.to_owned(), limits, said };
+    let after = |name, does: &str, said| one(name, &format!("{FLEES}{does}"), "", said);
+    let deaf = format!("trap '' TERM HUP INT QUIT\n{FLEES}sleep MARK; :");
+    let greedy = "python3 -c 'x = bytearray(1 << 30)' || exit 7";
+    vec![
+        after("flees", "exit 9", "exit code 9"),
+        after("floods", "yes", "killed, it wrote too much"),
+        // What it started would go on.
+        after("dies", "kill -9 $$", "ended by signal 9"),
+        one("stays", "sleep MARK & echo bye >&2; exit 8", "", "exit code 8: bye"),
+        one("deaf", &deaf, ", timeout_seconds: 3", "killed, its time was over"),
+        one("greedy", greedy, ", memory_mib: 256", "exit code 7"),
+    ]
+}
+
+/// Whatever a program does, it ends with all it started, and one sentence says how.
+#[test]
+fn programs_that_flee_stay_grow_and_flood_are_stopped_and_said_in_a_sentence() -> Result<()> {
+    let (node, login, folder) = node_with_programs()?;
+    let mark = format!("3124.{:07}", std::process::id());
+    let mut rules = Vec::new();
+    for Unruly { name, does, limits, .. } in unruly() {
+        let program =
+            script(&folder, name, &format!("#!/bin/sh\n{does}\n").replace("MARK", &mark))?;
+        rules.push(format!(
+            "rule:\n  name: {name}\n  when: {{event: file.uploaded}}\n  if: file.name == \
+             '{name}'\n  do:\n    - exec: {{argv: [{}]{limits}}}\n  retry: {{attempts: 1}}\n",
+            program.display()
+        ));
+    }
+    apply(&node, &rules.join("---\n"))?;
+    for Unruly { name, .. } in unruly() {
+        login.ftplib(&node, Clear, &format!("put(ftp, '{name}', b'x')"))?;
+    }
+    for Unruly { name, said, .. } in unruly() {
+        let error = node.until(&format!("the job of '{name}' to fail"), || {
+            let jobs = node.json(&["job", "list"])?;
+            let jobs = jobs.as_array().cloned().unwrap_or_default();
+            let job = jobs.iter().find(|job| job["rule"] == name && job["state"] == "failed");
+            Ok(job.and_then(|job| job["error"].as_str().map(str::to_owned)))
+        })?;
+        ensure!(error.starts_with(&format!("EP0824: {said}")), "{name}: {error}");
+        let trace = node.until(&format!("the trace of '{name}'"), || {
+            let trace = node.cli(&["trace", &format!("/{name}")])?;
+            Ok(trace.contains(said).then_some(trace))
+        })?;
+        ensure!(trace.contains("EP0824"), "{name}: {trace}");
+        let ended = node.events("program.ended")?;
+        let ended = ended.iter().find(|event| event["rule"] == name).context("no end is told")?;
+        let how = ended["how"].as_str().context("how it ended")?;
+        ensure!(said.starts_with(how) && ended["done"] == false, "{name}: {ended}");
+    }
+    let left = std::process::Command::new("pgrep").args(["-af", &mark]).output()?;
+    let left = String::from_utf8(left.stdout)?;
+    ensure!(left.is_empty(), "what programs started lives on: {left}");
     Ok(())
 }
