@@ -4,8 +4,9 @@
 //! The helper is a subreaper (prctl(2)): what a program leaves behind becomes its child, so every
 //! process of a program stays below it. Which run such an orphan is of says its *mark*: a number of
 //! the run that processes inherit and none of them can raise, the hard limit on file locks
-//! (`RLIMIT_LOCKS`), which Linux counts nothing against. An orphan whose mark is not that of a run
-//! that goes on is killed, with all below it: its run has ended, or it has lowered its mark.
+//! (`RLIMIT_LOCKS`), which Linux counts nothing against. It is looked at once, when the orphan is
+//! found. An orphan whose mark is not that of a run that goes on is killed, with all below it: its
+//! run has ended, or it had lowered its mark.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
