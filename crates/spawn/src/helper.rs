@@ -32,7 +32,7 @@ use crate::frame::{Frame, Start};
 use crate::kin::{Kin, KinOfRun};
 use crate::limits::{
     DRAIN_TIME, FRAMES, HELPER_DESCRIPTORS, KILL_TIME, MEMORY_LEAST, OUTPUT_KEPT, OUTPUT_MOST,
-    PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, READ_BYTES, STACK_BYTES,
+    PROGRAM_DESCRIPTORS, PROGRAM_FILE_BYTES, READ_BYTES, STACK_BYTES, THREAD_TIME,
 };
 use crate::program::{Descriptors, Ended, How, Output};
 
@@ -54,10 +54,12 @@ pub fn serve_as_helper() -> ExitCode {
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         // What a program gets is its own; the helper's end closes with the helper.
         let stream = std::os::unix::net::UnixStream::from(stdin);
-        // One more thread removes what programs left in their folders.
+        // One more thread removes what programs left in their folders. It begins now and stays:
+        // where a program has filled the table of processes there are no new ones.
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         runtime.enable_all().max_blocking_threads(1).thread_stack_size(STACK_BYTES);
-        let runtime = runtime.build()?;
+        let runtime = runtime.thread_keep_alive(THREAD_TIME).build()?;
+        runtime.spawn_blocking(|| {});
         runtime.block_on(serve(stream, StartLimits::OfProcess))
     };
     match served() {

@@ -24,7 +24,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::apart::Apart;
-use crate::limits::{FREEZES, KILL_PAUSE, KILL_TIME, LOOK_PAUSE, LOOK_SHARE, MARK_STEP};
+use crate::limits::{
+    KILL_PAUSE, KILL_TIME, LOOK_PAUSE, LOOK_PAUSE_MOST, LOOK_SHARE, MARK_STEP, SWEEPS,
+};
 use crate::proc::{self, Families};
 
 /// The processes of all programs of this helper.
@@ -59,8 +61,8 @@ struct Going {
 
 struct Orphan {
     of: Origin,
-    /// When it was to be killed for the first time.
-    doomed: Option<Duration>,
+    /// Since when, if it is a stray.
+    killed: Option<Duration>,
 }
 
 /// Which run a process is of.
@@ -142,7 +144,7 @@ impl Kin {
                 }
                 // With very many processes a look takes long: most of the time is for programs.
                 let took = self.env.elapsed().saturating_sub(began);
-                pause = LOOK_PAUSE.max(took.saturating_mul(LOOK_SHARE));
+                pause = took.saturating_mul(LOOK_SHARE).clamp(LOOK_PAUSE, LOOK_PAUSE_MOST);
             }
         }
     }
@@ -161,26 +163,16 @@ impl Kin {
     /// those are left that can be expected to end soon.
     fn sweep(&self) -> usize {
         let mut state = self.state.lock();
-        let mut frozen = HashSet::new();
-        let mut all = Vec::new();
-        for _ in 0..FREEZES {
+        for _ in 0..SWEEPS {
             // Without a view of the processes there is nothing that could be killed.
             let Ok(families) = self.families.again() else { break };
-            let strays = state.strays(families.children(self.own));
+            let strays = state.new_strays(families.children(self.own), self.env.elapsed());
             if strays.is_empty() {
-                return 0;
-            }
-            all = with_descendants(&families, strays);
-            // Stopped first: while one of them runs it can start others as fast as they are killed.
-            let fresh: Vec<&Stray> = all.iter().filter(|stray| frozen.insert(stray.pid)).collect();
-            if fresh.is_empty() {
                 break;
             }
-            fresh.into_iter().for_each(|stray| stray.send(Signal::STOP));
+            kill_with_descendants(&families, strays);
         }
-        // Children before their parents: nothing that was stopped gets an orphan's SIGCONT.
-        all.iter().rev().for_each(|stray| stray.send(Signal::KILL));
-        state.doom(self.env.elapsed())
+        state.strays_left(self.env.elapsed())
     }
 
     /// Has runs end that have more processes than they may.
@@ -220,29 +212,31 @@ impl Kin {
 }
 
 impl State {
-    /// Those of the children of the helper that are of no run that goes on.
-    fn strays(&mut self, children: Vec<Pid>) -> Vec<Stray> {
-        let firsts: HashSet<Pid> = self.runs.values().map(|run| run.first).collect();
+    /// Those of the children of the helper that are of no run that goes on and have not been killed.
+    /// They are as good as killed now.
+    fn new_strays(&mut self, children: Vec<Pid>, now: Duration) -> Vec<Stray> {
+        let State { runs, orphans, apart, .. } = self;
+        let firsts: HashSet<Pid> = runs.values().map(|run| run.first).collect();
         let is_orphan = |pid: &Pid| !firsts.contains(pid) && !has_ended(*pid);
         let children: HashSet<Pid> = children.into_iter().filter(is_orphan).collect();
-        self.orphans.retain(|pid, _| children.contains(pid));
-        for pid in &children {
-            let (runs, apart) = (&self.runs, self.apart.as_deref());
-            let orphan = || Orphan { of: whose(*pid, runs, apart), doomed: None };
-            self.orphans.entry(*pid).or_insert_with(orphan);
+        orphans.retain(|pid, _| children.contains(pid));
+        let mut strays = Vec::new();
+        for pid in children {
+            let found = || Orphan { of: whose(pid, runs, apart.as_deref()), killed: None };
+            let orphan = orphans.entry(pid).or_insert_with(found);
+            if orphan.killed.is_none() && orphan.is_stray(runs) {
+                orphan.killed = Some(now);
+                strays.push(Stray { pid, parent: None });
+            }
         }
-        let runs = &self.runs;
-        let strays = self.orphans.iter().filter(|(_, orphan)| orphan.is_stray(runs));
-        strays.map(|(pid, _)| Stray { pid: *pid, parent: None }).collect()
+        strays
     }
 
-    /// Notes that all strays have been killed now, and counts those that were so not long ago. What
-    /// the kernel does not let end, such as a process that waits for a disk, holds up nobody.
-    fn doom(&mut self, now: Duration) -> usize {
-        let State { runs, orphans, .. } = self;
-        let strays = orphans.values_mut().filter(|orphan| orphan.is_stray(runs));
-        let since = strays.map(|orphan| *orphan.doomed.get_or_insert(now));
-        since.filter(|since| now.saturating_sub(*since) < KILL_TIME).count()
+    /// How many of them are left that were killed not long ago. What the kernel does not let end,
+    /// such as a process that waits for a disk, holds up nobody.
+    fn strays_left(&self, now: Duration) -> usize {
+        let killed = self.orphans.values().filter_map(|orphan| orphan.killed);
+        killed.filter(|at| now.saturating_sub(*at) < KILL_TIME).count()
     }
 }
 
@@ -256,15 +250,15 @@ impl Orphan {
 }
 
 impl Stray {
-    fn send(&self, signal: Signal) {
+    fn kill(&self) {
         // It may have ended by itself meanwhile.
         let _ = match self.parent {
-            None => kill_process(self.pid, signal),
+            None => kill_process(self.pid, Signal::KILL),
             // Its parent may have waited for it, and its number be that of another process: what
             // was opened is the one that is looked at, or has ended.
             Some(parent) => pidfd_open(self.pid, PidfdFlags::empty()).and_then(|process| {
                 if proc::parent(self.pid) == Some(parent) {
-                    return pidfd_send_signal(process, signal);
+                    return pidfd_send_signal(process, Signal::KILL);
                 }
                 Ok(())
             }),
@@ -290,16 +284,17 @@ fn whose(orphan: Pid, runs: &HashMap<u64, Going>, apart: Option<&Apart>) -> Orig
     }
 }
 
-/// The processes with all below them, children behind their parents.
-fn with_descendants(families: &Families, roots: Vec<Stray>) -> Vec<Stray> {
-    let mut all = roots;
-    let mut next = 0;
-    while let Some(parent) = all.get(next).map(|stray| stray.pid) {
-        let children = families.children(parent).into_iter();
-        all.extend(children.map(|pid| Stray { pid, parent: Some(parent) }));
-        next += 1;
+/// Kills processes and all below them. What has been killed starts nothing any more, even in the
+/// midst of `fork`: its children are all those that it has then, or they are orphans already, which
+/// the next look finds. So it is enough to come to each process once.
+fn kill_with_descendants(families: &Families, roots: Vec<Stray>) {
+    let mut found = roots;
+    while let Some(stray) = found.pop() {
+        stray.kill();
+        let parent = Some(stray.pid);
+        let children = families.children(stray.pid).into_iter();
+        found.extend(children.map(|pid| Stray { pid, parent }));
     }
-    all
 }
 
 /// The processes of one run, while it goes on.

@@ -44,6 +44,8 @@ pub const PROGRAM_FILE_BYTES: u64 = 64 << 30;
 pub const REACHED: usize = 2048;
 /// Files that a helper has open at most: what programs reach, and three for each that runs.
 pub const HELPER_DESCRIPTORS: u64 = 4096;
+/// The thread that removes the folders of programs stays for so long without work.
+pub const THREAD_TIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Stack of the threads that start a program and that remove its temporary folder, level by level.
 pub const STACK_BYTES: usize = 4 << 20;
 /// Names tried for the temporary folder of a program.
@@ -63,9 +65,11 @@ pub const KILL_TIME: Duration = Duration::from_secs(5);
 pub const KILL_PAUSE: Duration = Duration::from_millis(1);
 /// Least pause between two looks at the processes of programs while they run.
 pub const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// The pause is at least so many times as long as the last look was.
+/// The pause is so many times as long as the last look was, within these bounds.
 pub const LOOK_SHARE: u32 = 10;
-/// Looks for more processes that are to be stopped, before what was found is killed.
-pub const FREEZES: usize = 16;
+/// Longest pause between two looks, on a machine that is busy with very many processes.
+pub const LOOK_PAUSE_MOST: Duration = Duration::from_millis(200);
+/// Times that the helper looks for more to kill before it does anything else.
+pub const SWEEPS: usize = 64;
 /// The mark of a run is at most so much less than that of the run before.
 pub const MARK_STEP: u64 = 1 << 20;

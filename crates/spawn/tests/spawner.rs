@@ -230,37 +230,38 @@ async fn several_pipes_at_a_time_reach_their_own_program() {
 #[tokio::test]
 async fn a_program_that_hangs_is_killed_with_all_it_started() {
     // The second one wants to hear nothing of its end.
-    for (mark, deaf) in [("31.070101", ""), ("31.070107", "trap '' TERM INT HUP QUIT; ")] {
+    for (number, deaf) in [(11, ""), (17, "trap '' TERM INT HUP QUIT; ")] {
+        let mark = mark(number);
         let mut hangs = shell(&format!("{deaf}sleep {mark} & sleep {mark}"));
         hangs.limit = Duration::from_millis(300);
         let ended = run(hangs).await;
         assert_eq!(ended.how, How::TimeLimit, "{deaf}");
         assert!(ended.duration < Duration::from_secs(5), "{ended:?}");
-        assert!(all_gone(mark).await, "{deaf}");
+        assert!(all_gone(&mark).await, "{deaf}");
     }
 }
 
 #[tokio::test]
 async fn what_a_program_leaves_behind_ends_with_it() {
-    let mark = "31.070102";
+    let mark = mark(12);
     let ended = run(shell(&format!("sleep {mark} & echo done"))).await;
     assert_eq!((ended.how, text(&ended)), (How::Code(0), "done\n"));
-    assert!(all_gone(mark).await);
+    assert!(all_gone(&mark).await);
 }
 
 #[tokio::test]
 async fn a_program_nobody_waits_for_is_killed() {
-    let mark = "31.070103";
+    let mark = mark(13);
     let spawner = spawner();
     let waiting = tokio::spawn({
-        let spawner = spawner.clone();
-        async move { spawner.run(program(&["/bin/sleep", mark])).await }
+        let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+        async move { spawner.run(sleep).await }
     });
-    while alive(mark) == 0 {
+    while alive(&mark) == 0 {
         tokio::task::yield_now().await;
     }
     waiting.abort();
-    assert!(all_gone(mark).await);
+    assert!(all_gone(&mark).await);
     spawner.stop().await;
 }
 
@@ -425,18 +426,18 @@ async fn who_starts_another_one_and_ends_again_and_again_is_caught() {
 
 #[tokio::test]
 async fn the_end_of_the_spawner_ends_what_runs() {
-    let mark = "31.070104";
+    let mark = mark(14);
     let spawner = spawner();
     let waiting = tokio::spawn({
-        let spawner = spawner.clone();
-        async move { spawner.run(program(&["/bin/sleep", mark])).await }
+        let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+        async move { spawner.run(sleep).await }
     });
-    while alive(mark) == 0 {
+    while alive(&mark) == 0 {
         tokio::task::yield_now().await;
     }
     spawner.stop().await;
     assert_eq!(waiting.await.unwrap(), Err(SpawnError::Lost));
-    assert!(all_gone(mark).await);
+    assert!(all_gone(&mark).await);
     let after = spawner.run(program(&["/bin/true"])).await;
     assert!(matches!(after, Err(SpawnError::Unavailable(_))), "{after:?}");
 }
@@ -495,14 +496,14 @@ async fn a_helper_that_was_killed_is_replaced() {
     };
     let (first, second) = (helper().await, helper().await);
     assert_ne!(first, second, "there are two");
-    let mark = "31.070105";
+    let mark = mark(15);
     let lost: Vec<_> = (0..2)
         .map(|_| {
-            let spawner = spawner.clone();
-            tokio::spawn(async move { spawner.run(program(&["/bin/sleep", mark])).await })
+            let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+            tokio::spawn(async move { spawner.run(sleep).await })
         })
         .collect();
-    while alive(mark) < 2 {
+    while alive(&mark) < 2 {
         tokio::task::yield_now().await;
     }
     for pid in [first, second] {
@@ -540,12 +541,12 @@ async fn without_a_helper_nothing_runs_and_the_reason_is_said() {
 async fn too_many_are_refused_at_once() {
     let limited = SpawnerOptions { children: 1, queue: 1, ..options() };
     let spawner = Spawner::new(limited, Env::real());
-    let mark = "31.070106";
+    let mark = mark(16);
     let first = tokio::spawn({
-        let spawner = spawner.clone();
-        async move { spawner.run(program(&["/bin/sleep", mark])).await }
+        let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+        async move { spawner.run(sleep).await }
     });
-    while alive(mark) == 0 {
+    while alive(&mark) == 0 {
         tokio::task::yield_now().await;
     }
     let (second, third) = tokio::join!(
