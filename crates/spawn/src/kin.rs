@@ -212,8 +212,8 @@ impl Kin {
 }
 
 impl State {
-    /// Those of the children of the helper that are of no run that goes on and have not been killed.
-    /// They are as good as killed now.
+    /// Those of the children of the helper that are of no run that goes on and have not been
+    /// killed. They are as good as killed now.
     fn new_strays(&mut self, children: Vec<Pid>, now: Duration) -> Vec<Stray> {
         let State { runs, orphans, apart, .. } = self;
         let firsts: HashSet<Pid> = runs.values().map(|run| run.first).collect();

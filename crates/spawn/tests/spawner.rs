@@ -254,8 +254,8 @@ async fn a_program_nobody_waits_for_is_killed() {
     let mark = mark(13);
     let spawner = spawner();
     let waiting = tokio::spawn({
-        let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
-        async move { spawner.run(sleep).await }
+        let (spawner, sleeper) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+        async move { spawner.run(sleeper).await }
     });
     while alive(&mark) == 0 {
         tokio::task::yield_now().await;
@@ -429,8 +429,8 @@ async fn the_end_of_the_spawner_ends_what_runs() {
     let mark = mark(14);
     let spawner = spawner();
     let waiting = tokio::spawn({
-        let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
-        async move { spawner.run(sleep).await }
+        let (spawner, sleeper) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+        async move { spawner.run(sleeper).await }
     });
     while alive(&mark) == 0 {
         tokio::task::yield_now().await;
@@ -499,8 +499,8 @@ async fn a_helper_that_was_killed_is_replaced() {
     let mark = mark(15);
     let lost: Vec<_> = (0..2)
         .map(|_| {
-            let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
-            tokio::spawn(async move { spawner.run(sleep).await })
+            let (spawner, sleeper) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+            tokio::spawn(async move { spawner.run(sleeper).await })
         })
         .collect();
     while alive(&mark) < 2 {
@@ -543,8 +543,8 @@ async fn too_many_are_refused_at_once() {
     let spawner = Spawner::new(limited, Env::real());
     let mark = mark(16);
     let first = tokio::spawn({
-        let (spawner, sleep) = (spawner.clone(), program(&["/bin/sleep", &mark]));
-        async move { spawner.run(sleep).await }
+        let (spawner, sleeper) = (spawner.clone(), program(&["/bin/sleep", &mark]));
+        async move { spawner.run(sleeper).await }
     });
     while alive(&mark) == 0 {
         tokio::task::yield_now().await;
