@@ -6,6 +6,7 @@ use entrepot_nouns::rule::{
     DeliverSpec, ExecSpec, Existing, ExpressionValue, Step, StepSpec, When,
 };
 use entrepot_nouns::rule_report::{LintFinding, RuleFlaw};
+use entrepot_nouns::watch::{FilePattern, Watch, WatchChange};
 use entrepot_nouns::{CommandPattern, Mount, Rule};
 
 use crate::condition::{Condition, Constraint, Must};
@@ -22,6 +23,7 @@ pub fn lint(rules: &[Rule], mounts: &[Mount]) -> Vec<LintFinding> {
         finder.steps(&looked_at.rule.steps, "do", looked_at);
         finder.steps(&looked_at.rule.otherwise, "else", looked_at);
         finder.starts_itself(looked_at);
+        finder.delivers_to_its_watch(looked_at);
         finder.own_folder(mounts);
         finder.shadowed(looked_at, &looked);
         for other in looked.get(at + 1..).unwrap_or_default() {
@@ -199,18 +201,37 @@ impl Finder<'_> {
         }
     }
 
+    /// What a rule delivers into the folder that it watches is found there like any other file.
+    fn delivers_to_its_watch(&mut self, looked: &Looked<'_>) {
+        let Some(watch) = self.rule.when.watch() else { return };
+        if !looked.is_always {
+            return;
+        }
+        let places = self.rule.all_places();
+        // Steps before it may have given the file a name that no pattern of the watch fits.
+        let keeps_names = places.iter().all(|it| matches!(it.step.spec, StepSpec::Deliver(_)));
+        if !watch.matching.is_empty() && !keeps_names {
+            return;
+        }
+        for place in places {
+            let StepSpec::Deliver(deliver) = &place.step.spec else { continue };
+            if place.step.condition.is_none() && is_found(watch, deliver) {
+                let text = "what it delivers lies in the folder that it watches, and starts it \
+                            again: deliver elsewhere, or have the watch leave that folder out by \
+                            'ignore'";
+                self.add(RuleFlaw::StartsItself, place.field, text);
+            }
+        }
+    }
+
     /// A watched folder is one that a mount lets accounts write to: they tell of files themselves.
     fn own_folder(&mut self, mounts: &[Mount]) {
         let Some(watch) = self.rule.when.watch() else { return };
         let folder = watch.path.as_str().trim_matches('/');
-        let reaches = |inner: &str, outer: &str| {
-            let rest = inner.strip_prefix(outer);
-            outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         let mount = mounts.iter().find(|mount| {
             // Of a prefix with a placeholder the part before it is known.
             let known = mount.prefix.split('{').next().unwrap_or_default().trim_matches('/');
-            let is_there = reaches(folder, known) || (watch.recursive && reaches(known, folder));
+            let is_there = is_in(folder, known) || (watch.recursive && is_in(known, folder));
             mount.endpoint == watch.endpoint
                 && mount.rights.iter().any(|right| right == Right::Write)
                 && is_there
@@ -264,6 +285,40 @@ impl Finder<'_> {
             self.add(RuleFlaw::SameFile, field, text);
         }
     }
+}
+
+/// Whether a folder is another one or lies in it, as paths without slashes at their ends.
+fn is_in(inner: &str, outer: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a watch finds each file that is delivered so under the name that it has.
+fn is_found(watch: &Watch, deliver: &DeliverSpec) -> bool {
+    let path = deliver.path.trim_start_matches('/');
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let watched = watch.path.as_str().trim_matches('/');
+    // Of a folder with a placeholder those before it are known.
+    let known = match folder.split_once('{') {
+        Some((start, _)) => start.rsplit_once('/').map_or("", |(known, _)| known),
+        None => folder,
+    };
+    let is_same = folder == watched;
+    let is_there = is_same || (watch.recursive && is_in(known, watched));
+    if deliver.endpoint != watch.endpoint || name != "{name}" || !is_there {
+        return false;
+    }
+    let below = known.get(watched.len()..).unwrap_or_default().trim_start_matches('/');
+    // Patterns of whole paths may keep what comes apart from what is delivered.
+    let is_of_path = |pattern: &FilePattern| String::from(pattern.clone()).contains('/');
+    let ignores = |folder: &str| watch.ignore.iter().any(|pattern| pattern.fits(folder, folder));
+    let is_left_out = below.split('/').any(ignores);
+    if is_left_out || watch.matching.iter().chain(&watch.ignore).any(is_of_path) {
+        return false;
+    }
+    // In the same folder it has the place of the file that came.
+    let counts = if is_same { WatchChange::Changed } else { WatchChange::New };
+    watch.on.contains(&counts) && (!is_same || deliver.existing == Existing::Replace)
 }
 
 /// The step that moves or removes the file of the event in any case.
@@ -464,6 +519,74 @@ mod tests {
                 wanted.into_iter().map(|(flaw, field)| (flaw, field.to_owned())).collect();
             assert_eq!(found(&[rule("r", &fields)]), wanted, "{fields}");
         }
+    }
+
+    #[test]
+    fn a_watch_of_a_folder_that_accounts_write_to_is_told_of() {
+        let mount = |prefix: &str, rights: &str| -> Mount {
+            serde_json::from_value(json!({"name": "m", "endpoint": "e", "account": "acme",
+                "path": "/", "prefix": prefix, "rights": rights.split(' ').collect::<Vec<_>>()}))
+            .unwrap()
+        };
+        let watch = |fields: &Json| {
+            let mut watch = json!({"endpoint": "e", "path": "/in/a"});
+            watch.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            rule("r", &json!({"when": {"watch": watch}, "do": [send("{date}-{name}")]}))
+        };
+        let own = vec![(RuleFlaw::OwnFolder, "when.watch.path".to_owned())];
+        let none = Vec::new();
+        let deep = json!({"recursive": true});
+        for (fields, prefix, rights, wanted) in [
+            (json!({}), "in/a", "read write", &own),
+            (json!({}), "in", "read write", &own),
+            (json!({}), "", "write", &own),
+            (json!({}), "in/{account}", "write", &own),
+            (json!({}), "in/a", "read list", &none),
+            (json!({}), "in/ab", "write", &none),
+            (json!({}), "in/a/b", "write", &none),
+            (deep.clone(), "in/a/b", "write", &own),
+            (deep, "in/b", "write", &none),
+            (json!({"endpoint": "f"}), "in/a", "write", &none),
+            (json!({"path": "/"}), "in", "write", &none),
+        ] {
+            let found = lint(&[watch(&fields)], &[mount(prefix, rights)]);
+            let found: Vec<_> = found.into_iter().map(|it| (it.flaw, it.field)).collect();
+            assert_eq!(&found, wanted, "{fields} beside '{prefix}' with {rights}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_delivers_into_the_folder_that_it_watches_starts_itself() {
+        let itself = vec![(RuleFlaw::StartsItself, "do.0".to_owned())];
+        let none = Vec::new();
+        for (fields, path, wanted) in [
+            (json!({}), "in/{name}", &itself),
+            (json!({}), "/in/{name}", &itself),
+            (json!({"match": ["*.csv"]}), "in/{name}", &itself),
+            (json!({"on": ["new"]}), "in/{name}", &none),
+            (json!({}), "out/{name}", &none),
+            (json!({}), "in/done/{name}", &none),
+            (json!({}), "in/.done-{name}", &none),
+            (json!({"recursive": true}), "in/done/{name}", &itself),
+            (json!({"recursive": true}), "in/{date}/{name}", &itself),
+            (json!({"recursive": true}), "in{date}/{name}", &none),
+            (json!({"recursive": true, "ignore": ["done"]}), "in/done/{name}", &none),
+            (json!({"recursive": true, "match": ["new/*"]}), "in/done/{name}", &none),
+            (json!({"path": "/", "recursive": true}), "out/{name}", &itself),
+            (json!({"endpoint": "f"}), "in/{name}", &none),
+        ] {
+            let mut watch = json!({"endpoint": "e", "path": "/in"});
+            watch.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let when = json!({ "watch": watch });
+            let one = rule("r", &json!({"when": when, "do": [send(path)]}));
+            assert_eq!(&found(&[one]), wanted, "{fields}, to {path}");
+            let some = json!({"when": when, "if": "file.size > 1", "do": [send(path)]});
+            assert_eq!(found(&[rule("r", &some)]), none, "a condition may end it");
+        }
+        let refuse = json!({"deliver": {"endpoint": "e", "path": "in/{name}",
+            "existing": "refuse"}});
+        let when = json!({"watch": {"endpoint": "e", "path": "/in"}});
+        assert_eq!(found(&[rule("r", &json!({"when": when, "do": [refuse]}))]), none);
     }
 
     #[test]
