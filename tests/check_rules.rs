@@ -78,6 +78,21 @@ fn tests_and_flaws_of_rules_show_in_the_exit_code() -> Result<()> {
         let is_there = said.contains("warning: rule '") && said.contains("'two'");
         ensure!(is_there == is_said, "{command}: {said}");
     }
+    // One rule alone, too.
+    let create = ["rule", "create", "three", "when.event=file.uploaded", r#"do=[{"delete": {}}]"#];
+    for (command, is_said) in [
+        (&create[..], true),
+        (&["rule", "change", "three", "note=moved"], true),
+        (&["rule", "change", "three", "note=moved"], false),
+        (&["rule", "show", "three"], false),
+        (&["rule", "change", "three", "enabled=false"], false),
+    ] {
+        let answer = node.command(command).output()?;
+        let said = String::from_utf8_lossy(&answer.stderr);
+        ensure!(answer.status.success(), "{command:?}: {said}");
+        let is_there = said.contains("warning: rule '") && said.contains("'three'");
+        ensure!(is_there == is_said, "{command:?}: {said}");
+    }
     Ok(())
 }
 

@@ -485,6 +485,10 @@ impl Admin {
                 return Ok(Outcome::Made(Made { steps, answer: None }));
             }
             self.check_actor(actor, &before, &steps).await?;
+            let flaws = match subject {
+                Some(_) => self.flaws(actor.site, &steps).await,
+                None => Vec::new(),
+            };
             let mut tx = match held {
                 Some(tx) => tx,
                 None => {
@@ -497,18 +501,27 @@ impl Admin {
                 }
             };
             let events = self.write(actor, &mut tx, &before, &steps).await?;
-            let answer = self.answer_in(&mut tx, order).await?;
+            let answer = self.answer_in(&mut tx, order, flaws).await?;
             tx.commit().await?;
             self.after_commit(&events).await;
             return Ok(Outcome::Made(Made { steps, answer }));
         }
     }
 
-    /// The answer to the change of one noun, kept with the change if it may be repeated.
-    async fn answer_in(&self, tx: &mut Tx, order: Order<'_>) -> Result<Option<Response>> {
+    /// The answer to the change of one noun, with what is probably not meant of it; kept with the
+    /// change if it may be repeated.
+    async fn answer_in(
+        &self,
+        tx: &mut Tx,
+        order: Order<'_>,
+        flaws: Vec<String>,
+    ) -> Result<Option<Response>> {
         let Some(key) = order.subject else { return Ok(None) };
         let stored = reader::find_in(tx, order.actor.site, key).await?;
-        let answer = stored.map_or(Response::Done, |stored| self.noun_answer(stored));
+        let mut answer = stored.map_or(Response::Done, |stored| self.noun_answer(stored));
+        if let Response::Noun { warnings, .. } = &mut answer {
+            warnings.extend(flaws);
+        }
         if let Some(once) = order.once {
             once.keep_in(tx, &answer).await?;
         }

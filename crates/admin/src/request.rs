@@ -547,7 +547,8 @@ pub enum Response {
     Noun {
         /// The noun as it is stored now.
         noun: Box<Stored<AnyNoun>>,
-        /// What this node will not do of it.
+        /// What this node will not do of it; after a change of a rule, also what is probably not
+        /// meant of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },
@@ -555,7 +556,7 @@ pub enum Response {
     Plan {
         /// In the order in which it is done.
         changes: Vec<PlannedChange>,
-        /// What this node will not do of it.
+        /// What this node will not do of it, and what is probably not meant of rules.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<String>,
     },

@@ -20,6 +20,7 @@ mod renewal;
 mod replay;
 mod roles;
 mod rotation;
+mod rule_flaws;
 mod rule_pauses;
 mod sealed;
 mod serving;

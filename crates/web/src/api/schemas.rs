@@ -172,7 +172,8 @@ fn row_fields() -> Map<String, Value> {
         },
         "warnings": {
             "type": "array", "items": { "type": "string" }, "readOnly": true,
-            "description": "What this node will not do of it.",
+            "description": "What this node will not do of it; after a change of a rule, also what \
+                            is probably not meant of it.",
         },
     });
     match fields {

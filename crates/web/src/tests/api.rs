@@ -102,6 +102,30 @@ async fn every_described_operation_is_served_and_fails_as_a_problem() {
 }
 
 #[tokio::test]
+async fn the_change_of_a_rule_says_what_is_probably_not_meant_of_it() {
+    let node = Node::start().await;
+    let mut admin = Caller::new(&node, "admin").await;
+    let rule = |note: &str| {
+        json!({"name": "r", "note": note, "when": {"event": "file.uploaded"},
+            "do": [{"set": {"a": "1"}}]})
+    };
+    let odd = json!(["rule 'r', if: it is odd"]);
+    let (path, none) = ("/rules/r", Value::Null);
+    for (method, path, body, wanted) in [
+        ("POST", "/rules", rule("odd"), &odd),
+        ("GET", path, Value::Null, &none),
+        ("PUT", path, rule("fine"), &none),
+        ("PUT", path, rule("odd"), &odd),
+        ("PATCH", path, json!({"enabled": false}), &odd),
+        ("PATCH", path, json!({"note": ""}), &none),
+    ] {
+        let answer = admin.send(method, path, body).await;
+        assert!([200, 201].contains(&answer.status), "{method}: {}", answer.text());
+        assert_eq!(answer.json()["warnings"], *wanted, "{method}");
+    }
+}
+
+#[tokio::test]
 async fn a_noun_lives_and_only_its_present_version_is_changed() {
     let node = Node::start().await;
     let mut admin = Caller::new(&node, "admin").await;

@@ -16,9 +16,10 @@ use entrepot_net::tls::{
 use entrepot_nouns::acme::{Acme, AcmeChallenge};
 use entrepot_nouns::as2::{As2Entry, As2Test};
 use entrepot_nouns::http::{HttpLimits, HttpOptions};
+use entrepot_nouns::rule_report::{LintFinding, RuleFlaw};
 use entrepot_nouns::{
-    AccountType, Listener, Mount, PerDirection, Protocol, Quota, Rights, SessionId, SessionInfo,
-    SiteId, TokenScope, TransferId,
+    AccountType, Listener, Mount, PerDirection, Protocol, Quota, Rights, Rule, SessionId,
+    SessionInfo, SiteId, TokenScope, TransferId,
 };
 use entrepot_vfs::{ListenerContext, Service};
 use entrepot_world::{World, mount, name};
@@ -174,6 +175,11 @@ impl Node {
     }
 }
 
+fn odd(rule: &Rule) -> LintFinding {
+    let (flaw, text) = (RuleFlaw::ConstantCondition, "it is odd".to_owned());
+    LintFinding { rule: rule.name.clone(), flaw, field: "if".to_owned(), text }
+}
+
 fn administration(world: &World) -> Arc<Admin> {
     let admin = Admin::new(AdminParts {
         db: world.bed.db.clone(),
@@ -185,7 +191,7 @@ fn administration(world: &World) -> Arc<Admin> {
     // What the engine says of rules is tried with the engine.
     let admin = admin.with_rule_critics(entrepot_admin::RuleCritics {
         test: |_| Vec::new(),
-        lint: |_, _| Vec::new(),
+        lint: |rules, _| rules.iter().filter(|rule| rule.note == "odd").map(odd).collect(),
         replayed: |_, _, _, _| unreachable!("no rule is there to be replayed"),
     });
     Arc::new(admin.with_serving(ServingParts {
