@@ -59,6 +59,7 @@ mod steps;
 mod stores;
 mod storm;
 mod talk;
+mod thresholds;
 mod trace_far;
 mod transforms;
 mod upgrade;
