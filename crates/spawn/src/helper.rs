@@ -98,26 +98,9 @@ pub(crate) async fn serve(
     let running = HashMap::new();
     let mut programs =
         Running { limits, env, kin: kin.clone(), apart: None, answers, running, tasks };
-    let mut input = Vec::new();
-    let mut descriptors = VecDeque::new();
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        let count = receive(&read, &mut buffer, &mut descriptors).await?;
-        if count == 0 {
-            break;
-        }
-        input.extend_from_slice(buffer.get(..count).unwrap_or_default());
-        let mut at = 0;
-        let broken = |_| io::Error::new(io::ErrorKind::InvalidData, "not a frame");
-        while let Some((frame, length)) =
-            Frame::read(input.get(at..).unwrap_or_default()).map_err(broken)?
-        {
-            at += length;
-            programs.take(frame, &mut descriptors)?;
-        }
-        input.drain(..at);
-    }
-    // The server is gone: nobody waits, so all are killed, and seen to be dead.
+    let served = programs.serve(&read).await;
+    // The server is gone, or not to be understood: nobody waits, so all are killed, and seen to be
+    // dead.
     programs.running.values().for_each(CancellationToken::cancel);
     drop(programs.answers);
     let ended = async { while programs.tasks.join_next().await.is_some() {} };
@@ -128,7 +111,7 @@ pub(crate) async fn serve(
     if let Some(looks) = looks {
         looks.abort();
     }
-    Ok(())
+    served
 }
 
 /// What finds the processes of programs; `None` where it cannot, and then a program is killed with
@@ -153,6 +136,34 @@ struct Running {
 }
 
 impl Running {
+    /// Does what the server says until it is gone.
+    async fn serve(&mut self, stream: &OwnedReadHalf) -> io::Result<()> {
+        let mut input = Vec::new();
+        let mut descriptors = VecDeque::new();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let count = match receive(stream, &mut buffer, &mut descriptors).await {
+                Ok(count) => count,
+                // It went with answers unread.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
+                Err(error) => return Err(error),
+            };
+            if count == 0 {
+                return Ok(());
+            }
+            input.extend_from_slice(buffer.get(..count).unwrap_or_default());
+            let mut at = 0;
+            let broken = |_| io::Error::new(io::ErrorKind::InvalidData, "not a frame");
+            while let Some((frame, length)) =
+                Frame::read(input.get(at..).unwrap_or_default()).map_err(broken)?
+            {
+                at += length;
+                self.take(frame, &mut descriptors)?;
+            }
+            input.drain(..at);
+        }
+    }
+
     fn take(&mut self, frame: Frame, descriptors: &mut VecDeque<OwnedFd>) -> io::Result<()> {
         while self.tasks.try_join_next().is_some() {}
         match frame {
