@@ -12,6 +12,7 @@ mod dry_run;
 mod expects;
 mod flow;
 mod held;
+mod hostile_archives;
 mod jobs;
 mod lanes;
 mod loops;
