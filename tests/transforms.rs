@@ -44,10 +44,15 @@ impl Gpg {
         Ok(String::from_utf8(self.run(&["--armor", what, name])?)?)
     }
 
+    /// As `run`, on the first day of 2020, of which keys that were made later know nothing.
+    fn run_in_2020(&self, hour: u32, arguments: &[&str]) -> Result<Vec<u8>> {
+        let time = format!("20200101T{hour:02}0000!");
+        let then = ["--faked-system-time", &time, "--ignore-time-conflict", "--ignore-valid-from"];
+        self.run(&[&then, arguments].concat())
+    }
+
     /// The documents of both keys, of which only ours has its private half.
     pub(crate) fn documents(&self) -> Result<String> {
-        let block =
-            |text: String| -> String { text.lines().map(|line| format!("    {line}\n")).collect() };
         Ok(format!(
             "key:\n  name: ours\n  type: openpgp\n  public: |\n{}  private: |\n{}---\n\
              key:\n  name: bank\n  type: openpgp\n  public: |\n{}---\n",
@@ -64,6 +69,11 @@ impl Gpg {
             [&["--encrypt", "-r", "ours", "-o", "-"], options, &[text(&file)?]].concat();
         self.run(&arguments)
     }
+}
+
+/// The lines of a text where a document has a block.
+fn block(text: String) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
 }
 
 /// A node with the documents, and the endpoint `erp`, whose folder comes with it.
@@ -152,6 +162,7 @@ rule:
     *damaged.get_mut(last).context("a byte")? ^= 1;
     let own = gpg.message(&node, &["--sign", "-u", "ours"], &content)?;
     let unsigned = gpg.message(&node, &[], &content)?;
+    let mut said = std::collections::BTreeMap::new();
     for (name, bytes, code) in [
         ("damaged.gpg", damaged, "EP0873"),
         ("other.gpg", own, "EP0874"),
@@ -162,6 +173,8 @@ rule:
         let error = job["error"].as_str().unwrap_or_default();
         ensure!(job["state"] == "failed" && error.starts_with(code), "{name}: {job}");
         ensure!(job["attempts"] == 1, "{name}: {job}");
+        let first = *said.entry(code).or_insert_with(|| error.to_owned()) == error;
+        ensure!(first, "the answer tells one bad message from another: {said:?}, {error}");
     }
     assert_eq!(names(&erp)?.len(), 1, "something of a bad message was delivered");
 
@@ -171,6 +184,90 @@ rule:
     let opened = gpg.run(&["--status-fd", "1", "--decrypt", text(&answer)?])?;
     let opened = String::from_utf8(opened)?;
     ensure!(opened.contains("<order/>\n") && opened.contains("GOODSIG"), "{opened}");
+    Ok(())
+}
+
+/// The document of somebody else's key.
+fn theirs(name: &str, public: Vec<u8>) -> Result<String> {
+    let public = block(String::from_utf8(public)?);
+    Ok(format!("key:\n  name: {name}\n  type: openpgp\n  public: |\n{public}---\n"))
+}
+
+const TO_AND_FROM_THE_PAST: &str = "rule:
+  name: decrypts
+  when: {event: file.uploaded}
+  if: file.name.endsWith('.gpg')
+  do:
+    - decrypt: {keys: [ours], signed_by: [gone, past]}
+    - deliver: {endpoint: erp}
+---
+rule:
+  name: verifies
+  when: {event: file.uploaded}
+  if: file.name.endsWith('.asc')
+  do:
+    - verify: {signed_by: [gone, past]}
+    - deliver: {endpoint: erp}
+---
+rule:
+  name: to-gone
+  when: {event: file.uploaded}
+  if: file.name.endsWith('.xml')
+  do:
+    - encrypt: {keys: [gone], signers: [ours]}
+    - deliver: {endpoint: erp}
+---
+rule:
+  name: to-past
+  when: {event: file.uploaded}
+  if: file.name.endsWith('.csv')
+  do:
+    - encrypt: {keys: [past], signers: [ours]}
+    - deliver: {endpoint: erp}
+";
+
+/// Keys that GnuPG and Sequoia made for the first day of 2020, and what was signed with them that
+/// day and later.
+#[test]
+fn with_a_key_that_has_expired_nothing_is_encrypted_and_nothing_is_signed() -> Result<()> {
+    let gpg = Gpg::new()?;
+    let make = ["--passphrase", "", "--quick-gen-key", "gone", "future-default", "default", "1d"];
+    gpg.run_in_2020(0, &make)?;
+    let folder = tempfile::tempdir()?;
+    let sq = |arguments: &[&str]| -> Result<Vec<u8>> {
+        Ok(run(Command::new("sq").current_dir(folder.path()).args(arguments))?.stdout)
+    };
+    let made = ["key", "generate", "--userid", "past", "--export", "past.pgp"];
+    sq(&[&made[..], &["--creation-time", "20200101", "--expires-in", "1d"]].concat())?;
+    let past = sq(&["key", "extract-cert", "past.pgp"])?;
+    let gone = theirs("gone", gpg.run(&["--armor", "--export", "gone"])?)?;
+    let documents =
+        [gpg.documents()?, gone, theirs("past", past)?, TO_AND_FROM_THE_PAST.to_owned()].concat();
+    let (node, login, erp) = node_with(&documents)?;
+    let clear = local_file(&node, "signed", b"<order/>\n")?;
+    let clear = text(&clear)?;
+    let by_gone = ["--sign", "-u", "gone", "-o", "-"];
+    let sealed = |hour| {
+        let to_ours = [&by_gone[..], &["--encrypt", "-r", "ours", clear]].concat();
+        gpg.run_in_2020(hour, &to_ours)
+    };
+    let signed = |hour| gpg.run_in_2020(hour, &[&by_gone[..], &[clear]].concat());
+    let by_past = |time: &str| sq(&["sign", "--signer-key", "past.pgp", "--time", time, clear]);
+    let (nobody, no_key) = ("EP0874", "EP0872");
+    for (name, bytes, code) in [
+        ("then.gpg", sealed(12)?, nobody),
+        ("then.asc", signed(12)?, nobody),
+        ("sequoia.asc", by_past("20200101T120000Z")?, nobody),
+        ("order.xml", b"<order/>\n".to_vec(), no_key),
+        ("order.csv", b"order\n".to_vec(), no_key),
+    ] {
+        let job = job_of(&node, &login, name, &bytes)?;
+        let error = job["error"].as_str().unwrap_or_default();
+        ensure!(job["state"] == "failed" && error.starts_with(code), "{name}: {job}");
+        ensure!(job["attempts"] == 1, "{name}: {job}");
+        ensure!(code != no_key || error.contains("expired"), "{name}: {job}");
+        ensure!(names(&erp)?.is_empty(), "{name} was delivered");
+    }
     Ok(())
 }
 

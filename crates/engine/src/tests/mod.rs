@@ -19,6 +19,7 @@ mod loops;
 mod losses;
 mod made;
 mod nodes;
+mod openpgp;
 mod order;
 mod outage;
 mod pages;
