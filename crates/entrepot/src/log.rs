@@ -61,10 +61,11 @@ pub(crate) fn start(log: &Log) -> Result<LogControl, Failure> {
     let first = filter(&log.level, &LogLevels::new());
     let first = first.map_err(|problem| unusable(log, &problem))?;
     let (first, filter) = reload::Layer::new(first);
+    let has_colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| Visible(std::io::stderr()))
+        .with_writer(move || OneLine { out: std::io::stderr(), has_colours })
         // Colours are for terminals: in a file or in the system's log they hide what one looks for.
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(has_colours);
     let lines = match log.format {
         LogFormat::Human => lines.with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
@@ -78,24 +79,52 @@ fn unusable(log: &Log, problem: &str) -> Failure {
     Failure::config(format!("log.level: '{}' is no level or filter: {problem}", log.level))
 }
 
-/// Standard error without the characters that let names seem to say something else; those that
-/// steer terminals are escaped before.
-struct Visible(std::io::Stderr);
+/// Takes one event at a time, and writes it as one line, without the characters that steer
+/// terminals or let names seem to say something else.
+struct OneLine<W> {
+    out: W,
+    /// The event comes with colours.
+    has_colours: bool,
+}
 
-impl Write for Visible {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let hides = |text: &&str| text.contains(table::is_bidirectional);
-        match std::str::from_utf8(bytes).ok().filter(hides) {
-            Some(text) => {
-                let shown = table::escaped(text, table::is_bidirectional);
-                self.0.write_all(shown.as_bytes()).map(|()| bytes.len())
+/// What the colours of an event begin with, behind the escape character: weight, slant, colour.
+const COLOURS: [&str; 10] =
+    ["[0m", "[1m", "[2m", "[3m", "[31m", "[32m", "[33m", "[34m", "[35m", "[36m"];
+
+impl<W> OneLine<W> {
+    /// The line, if it is not shown as it is.
+    fn shown(&self, line: &str) -> Option<String> {
+        const ESCAPE: char = '\u{1b}';
+        let misleads = |c: char| c.is_control() || table::is_bidirectional(c);
+        line.contains(misleads).then(|| {
+            let mut shown = String::with_capacity(line.len());
+            for (at, part) in line.split(ESCAPE).enumerate() {
+                let is_colour = COLOURS.iter().any(|colour| part.starts_with(colour));
+                if at > 0 && self.has_colours && is_colour {
+                    shown.push(ESCAPE);
+                } else if at > 0 {
+                    shown.extend(ESCAPE.escape_default());
+                }
+                shown.push_str(&table::escaped(part, misleads));
             }
-            None => self.0.write(bytes),
+            shown
+        })
+    }
+}
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let line = std::str::from_utf8(bytes).ok().and_then(|text| text.strip_suffix('\n'));
+        match line.and_then(|line| self.shown(line)) {
+            Some(shown) => {
+                self.out.write_all(format!("{shown}\n").as_bytes()).map(|()| bytes.len())
+            }
+            None => self.out.write(bytes),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        self.out.flush()
     }
 }
 
@@ -134,6 +163,72 @@ mod tests {
     use entrepot_admin::LogLevel;
 
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is written of an event for each of these names.
+    fn written(names: &[&str], format: LogFormat, has_colours: bool) -> String {
+        let kept = Kept::default();
+        let out = kept.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(move || OneLine { out: out.clone(), has_colours })
+            .with_ansi(has_colours);
+        let lines = match format {
+            LogFormat::Human => lines.with_target(false).boxed(),
+            LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        };
+        tracing::subscriber::with_default(Registry::default().with(lines), || {
+            for name in names {
+                tracing::warn!(name, error = %format!("'{name}' is taken"), "no {name} today");
+            }
+        });
+        String::from_utf8(kept.0.lock().clone()).unwrap()
+    }
+
+    /// Names and words of others are in errors and fields.
+    #[test]
+    fn an_event_is_one_line_whatever_others_wrote() {
+        let names = [
+            "plain",
+            "a\n2026-01-01T00:00:00Z ERROR the disk is full",
+            "a\r\nX",
+            "a\r",
+            "\u{1b}[2J",
+            "\u{1b}]0;title\u{7}",
+            "\u{9b}2J",
+            "\u{202e}fdp.exe",
+            "a\0b",
+            "\"} {\"level\":\"ERROR",
+            "\n",
+            "ä\n\n",
+        ];
+        let steers = |c: char| (c.is_control() && c != '\n') || table::is_bidirectional(c);
+        for format in [LogFormat::Human, LogFormat::Json] {
+            let written = written(&names, format, false);
+            assert_eq!(written.matches('\n').count(), names.len(), "{written}");
+            assert!(written.lines().all(|line| line.contains("WARN")), "{written}");
+            assert!(!written.contains(steers), "{written:?}");
+        }
+        let mut coloured = written(&names, LogFormat::Human, true);
+        assert_eq!(coloured.matches('\n').count(), names.len(), "{coloured}");
+        assert!(coloured.contains("\u{1b}[33m"), "{coloured:?}");
+        for colour in COLOURS {
+            coloured = coloured.replace(&["\u{1b}", colour].concat(), "");
+        }
+        assert!(!coloured.contains(steers), "{coloured:?}");
+    }
 
     #[test]
     fn what_is_ordered_goes_before_what_the_process_file_says() {
