@@ -30,6 +30,7 @@ mod schedules;
 mod session_files;
 mod stops;
 mod talk;
+mod talk_guards;
 mod thresholds;
 mod tries;
 mod turns;

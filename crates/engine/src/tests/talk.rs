@@ -86,7 +86,7 @@ const BUSY: &str = "HTTP/1.1 503 Unavailable\r\nRetry-After: 120\r\nContent-Leng
 const NO: &str = "HTTP/1.1 422 Unprocessable\r\nContent-Length: 10\r\n\r\nno\x1bsuch it";
 const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 8\r\n\r\nno more!";
 
-async fn endpoint(world: &World, target: Json, secret: &str) {
+pub(super) async fn endpoint(world: &World, target: Json, secret: &str) {
     let endpoint: Endpoint =
         serde_json::from_value(json!({"name": "there", "target": target})).unwrap();
     world.put(&endpoint).await;
@@ -386,7 +386,7 @@ fn what_cannot_be_sent_is_refused_when_the_rule_is_stored() {
 }
 
 /// A server of mail that takes messages for all but some. What it was told comes back.
-async fn post_office(
+pub(super) async fn post_office(
     refused: &'static [(&'static str, &'static str)],
 ) -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
@@ -426,7 +426,7 @@ async fn post_office(
     (port, told)
 }
 
-fn mail(port: u16) -> Json {
+pub(super) fn mail(port: u16) -> Json {
     let from = "Files <us@example.com>";
     json!({"mail": {"host": "127.0.0.1", "port": port, "tls": "off", "from": from,
         "allow_private": true}})
