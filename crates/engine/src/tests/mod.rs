@@ -13,6 +13,7 @@ mod expects;
 mod flow;
 mod held;
 mod hostile_archives;
+mod injection;
 mod jobs;
 mod lanes;
 mod loops;
