@@ -11,7 +11,7 @@ use entrepot_testkit::server::{Node, run};
 use crate::program;
 
 /// A sample of `/metrics`.
-fn metric(node: &Node, name: &str) -> Result<u64> {
+pub(crate) fn metric(node: &Node, name: &str) -> Result<u64> {
     let url = format!("{}/metrics", node.ops_url()?);
     let page =
         String::from_utf8(run(Command::new("curl").args(["-sf", "-m", "20", &url]))?.stdout)?;

@@ -43,6 +43,7 @@ mod loops;
 mod migrate;
 mod partners;
 mod policies;
+mod pools;
 mod programs;
 mod readme;
 mod receipts;

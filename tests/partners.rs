@@ -75,7 +75,8 @@ fn serve(mut stream: TcpStream, came: &Mutex<Came>, now: &AtomicUsize) -> Result
     Ok(stream.write_all(answer.as_bytes())?)
 }
 
-fn read(stream: &mut TcpStream) -> Result<String> {
+/// The head of a request.
+pub(crate) fn read(stream: &mut TcpStream) -> Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

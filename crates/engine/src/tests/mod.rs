@@ -20,6 +20,7 @@ mod loops;
 mod losses;
 mod made;
 mod nodes;
+mod old_rules;
 mod openpgp;
 mod order;
 mod outage;

@@ -105,6 +105,35 @@ async fn nobody_is_led_into_our_own_network() {
     }
 }
 
+/// Neither are mails and files for a scanner.
+#[tokio::test]
+async fn mails_and_files_to_scan_stay_out_of_our_own_network() {
+    let server = Server::start(&[OK]).await;
+    let mut world = World::new(2_984).await;
+    world.start();
+    let port = server.port;
+    let scan = || doing(json!([{"scan": {"endpoint": "there"}}, {"move": {"to": "/done/a"}}]));
+    let to = json!(["a@example.com"]);
+    let mail = json!([{"mail": {"endpoint": "there", "to": to, "subject": "s", "text": "t"}}]);
+    for host in ["127.0.0.1", "localhost", "0.0.0.0", "2130706433", "127.1"] {
+        let icap = json!({"scanner": {"url": format!("icap://{host}:{port}/avscan")}});
+        let clamd = json!({"scanner": {"url": format!("clamd://{host}:{port}")}});
+        let post =
+            json!({"mail": {"host": host, "port": port, "tls": "off", "from": "us@example.com"}});
+        for (mut rule, target) in [(scan(), icap), (scan(), clamd), (doing(mail.clone()), post)] {
+            rule.retry.attempts = 1;
+            endpoint(&world, target.clone(), "").await;
+            world.put(&rule).await;
+            let event = world.upload("/in/a", b"content").await;
+            let job = ended(&world, &event).await;
+            let error = job.error.unwrap_or_default();
+            assert_eq!(job.state, JobState::Failed, "{target}: {error}");
+            assert!(error.contains("EP0221") || error.contains("private"), "{target}: {error}");
+            assert!(server.got().is_empty(), "{target}");
+        }
+    }
+}
+
 /// A scanner that reads the file and says nothing until it is told to.
 async fn slow_scanner() -> (u16, Arc<Notify>, Arc<Notify>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();

@@ -2,6 +2,7 @@
 //! of the database and folders that cannot be listed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use entrepot_db::JobFilter;
 use entrepot_nouns::rule::{DeleteSpec, Existing, StepSpec, When};
 use entrepot_nouns::watch::Watch;
 use entrepot_nouns::{Event, Fact, JobState, Rule, StorePath};
+use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use entrepot_storage::{AnyStore, Existing as Takes, Publish, make_directories_above};
 
 use super::world::{SITE, World, deliver, files, memory_store, rule};
@@ -97,14 +99,20 @@ async fn each_version_of_a_file_is_taken_once_and_delivered_whole() {
 async fn a_file_that_is_written_to_is_left_until_it_rests() {
     let mut world = world(402, &watching(delivering())).await;
     world.start();
-    for content in [&b"1"[..], b"12", b"123", b"1234", b"12345"] {
-        let path: StorePath = "out/a.xml".parse().unwrap();
-        let _ = bank(&world).remove(&path).await;
-        write(&world, "out/a.xml", content).await;
+    // The first grows, the second has its whole size from the begin on.
+    let (grows, is_filled) = ([&b"1"[..], b"12", b"123", b"1234"], [b"1000", b"1200", b"1230"]);
+    for (grown, filled) in grows.into_iter().zip(is_filled.into_iter().chain([b"1234"])) {
+        for (path, content) in [("out/a.xml", grown), ("out/b.xml", &filled[..])] {
+            let _ = bank(&world).remove(&path.parse().unwrap()).await;
+            write(&world, path, content).await;
+        }
         pass(&world, Duration::from_secs(3)).await;
     }
-    done(&world, 1).await;
-    assert_eq!(found(&world).await, ["/out/a.xml 5 new"]);
+    done(&world, 2).await;
+    let found: BTreeSet<String> = found(&world).await.into_iter().collect();
+    assert_eq!(found, ["/out/a.xml 4 new", "/out/b.xml 4 new"].map(String::from).into());
+    let delivered = files(&world.partner()).await;
+    assert!(delivered.values().all(|content| content == b"1234"), "{delivered:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -331,6 +339,33 @@ async fn files_that_go_start_a_rule_that_asks_for_it_only_by_whole_listings() {
     world.start();
     pass(&world, Duration::from_secs(60)).await;
     assert_eq!(found(&world).await, ["/out/a 1 removed"]);
+}
+
+/// At whichever page a listing ends too early: what was not seen yet is not gone.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_is_cut_midway_says_nothing_of_what_is_behind() {
+    let steps = serde_json::json!([{"exec": {"argv": ["/bin/true", "{path}"]}}]);
+    let more = serde_json::json!({"on": ["new", "removed"], "recursive": true});
+    let rule = rule_of(more, serde_json::json!({"do": steps}));
+    let mut world = world(417, &rule).await;
+    let store = FaultStore::new(bank(&world));
+    world.file_access.targets.lock().insert("bank".to_owned(), Arc::new(store.clone()));
+    for path in ["out/a/f", "out/b/f", "out/c/f"] {
+        write(&world, path, b"x").await;
+    }
+    world.start();
+    done(&world, 3).await;
+    // A page and the end of each of four folders.
+    for page in 1..=8 {
+        store.fail(Some(StoreCall::NextPage), page, Fault::Io);
+        let told = async |world: &World, kind: &str| world.events(kind).await.len() as u64 == page;
+        world.until(async |world| told(world, "watch.failed").await).await;
+        world.until(async |world| told(world, "watch.recovered").await).await;
+    }
+    assert_eq!(found(&world).await.len(), 3, "a file that was not listed counts as gone");
+    remove(&world, "out/b/f").await;
+    world.until(async |world| found(world).await.len() == 4).await;
+    assert_eq!(found(&world).await.pop().unwrap(), "/out/b/f 1 removed");
 }
 
 #[tokio::test(start_paused = true)]
