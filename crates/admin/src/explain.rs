@@ -63,11 +63,13 @@ impl Admin {
         let site = self.explained_site(actor.site).await?;
         let mut found = match &question.about {
             RuleSubject::Event(event) => self.one_event(actor, event).await?,
-            RuleSubject::Path(path) => self.events_about(actor, path).await?,
+            RuleSubject::Path(path) => {
+                let mut found = self.events_about(actor, path).await?;
+                let watched = self.where_watched(actor.site, &file_path(path)?, &rules).await?;
+                found.remarks.extend(watched);
+                found
+            }
         };
-        if let RuleSubject::Path(path) = &question.about {
-            found.remarks.extend(self.where_watched(actor.site, &file_path(path)?, &rules).await?);
-        }
         if rules.is_empty() {
             let text = format!("the site '{}' has no rules", site.name);
             found.remarks.push(Remark { reason: RemarkReason::NoRules, text });

@@ -125,9 +125,7 @@ impl Checker<'_> {
             Expr::Comprehension(over) => self.comprehension(over, scope),
             Expr::List(list) => {
                 let inner = list.elements.iter().map(|element| self.infer(element, scope));
-                let inner = inner.collect::<Result<Vec<_>, _>>()?;
-                let inner = if inner.is_empty() { Type::Any } else { Type::one_of(inner) };
-                Ok(Type::List(Box::new(inner)))
+                Ok(Type::list_of(inner.collect::<Result<Vec<_>, _>>()?))
             }
             Expr::Map(map) => {
                 let (mut keys, mut values) = (Vec::new(), Vec::new());

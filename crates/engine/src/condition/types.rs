@@ -91,6 +91,12 @@ impl Type {
         }
     }
 
+    /// A list of values of these types; of what comes into one without values nothing is known.
+    pub(super) fn list_of(values: Vec<Type>) -> Type {
+        let inner = if values.is_empty() { Type::Any } else { Type::one_of(values) };
+        Type::List(Box::new(inner))
+    }
+
     fn choices(self) -> Vec<Type> {
         match self {
             Type::OneOf(kinds) => kinds,
@@ -156,9 +162,7 @@ impl Type {
     pub(super) fn of(value: Value) -> Type {
         match value {
             Value::List(list) => {
-                let inner = list.iter().map(|inner| Type::of(inner.clone()));
-                let inner = if list.is_empty() { Type::Any } else { Type::one_of(inner) };
-                Type::List(Box::new(inner))
+                Type::list_of(list.iter().map(|inner| Type::of(inner.clone())).collect())
             }
             Value::Map(_) => Type::Map(Box::new(Type::Any), Box::new(Type::Any)),
             Value::Function(..) | Value::Opaque(_) | Value::Struct(_) => Type::Any,

@@ -82,6 +82,17 @@ async fn no_redirection_is_followed() {
     }
 }
 
+/// The job of a rule fails, for its endpoint with this target and secret leads to where it may not.
+async fn refused(world: &mut World, rule: &Rule, (target, secret): (Json, &str)) {
+    endpoint(world, target.clone(), secret).await;
+    world.put(rule).await;
+    let event = world.upload("/in/a", b"content").await;
+    let job = ended(world, &event).await;
+    let error = job.error.unwrap_or_default();
+    assert_eq!(job.state, JobState::Failed, "{target}: {error}");
+    assert!(error.contains("EP0221") || error.contains("private"), "{target}: {error}");
+}
+
 /// However the address of our own network is written; that of a token, too.
 #[tokio::test]
 async fn nobody_is_led_into_our_own_network() {
@@ -93,14 +104,8 @@ async fn nobody_is_led_into_our_own_network() {
     for host in hosts {
         let url = format!("http://{host}:{}/", server.port);
         for (rule, target, secret) in senders(&url, Private::Refused) {
-            endpoint(&world, target.clone(), secret).await;
-            world.put(&rule).await;
-            let event = world.upload("/in/a", b"content").await;
-            let job = ended(&world, &event).await;
-            let error = job.error.unwrap_or_default();
-            assert_eq!(job.state, JobState::Failed, "{target}: {error}");
-            assert!(error.contains("EP0221") || error.contains("private"), "{target}: {error}");
-            assert!(server.got().is_empty(), "{target}");
+            refused(&mut world, &rule, (target, secret)).await;
+            assert!(server.got().is_empty(), "{host}: {rule:?}");
         }
     }
 }
@@ -122,14 +127,8 @@ async fn mails_and_files_to_scan_stay_out_of_our_own_network() {
             json!({"mail": {"host": host, "port": port, "tls": "off", "from": "us@example.com"}});
         for (mut rule, target) in [(scan(), icap), (scan(), clamd), (doing(mail.clone()), post)] {
             rule.retry.attempts = 1;
-            endpoint(&world, target.clone(), "").await;
-            world.put(&rule).await;
-            let event = world.upload("/in/a", b"content").await;
-            let job = ended(&world, &event).await;
-            let error = job.error.unwrap_or_default();
-            assert_eq!(job.state, JobState::Failed, "{target}: {error}");
-            assert!(error.contains("EP0221") || error.contains("private"), "{target}: {error}");
-            assert!(server.got().is_empty(), "{target}");
+            refused(&mut world, &rule, (target, "")).await;
+            assert!(server.got().is_empty(), "{host}: {rule:?}");
         }
     }
 }
