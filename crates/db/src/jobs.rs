@@ -107,8 +107,8 @@ pub struct JobEnding {
     pub end: JobEnd,
     /// When it ended.
     pub at: Timestamp,
-    /// What there is to remember of its last step.
-    pub last: Option<JobStep>,
+    /// What there is to remember of the steps that ended last, in their order.
+    pub steps: Vec<JobStep>,
     /// A job that may rest until this one has ended: it may go on now.
     pub wakes: Option<JobId>,
     /// Others of its order may rest until this one has ended: the next may begin.
@@ -118,14 +118,14 @@ pub struct JobEnding {
 }
 
 impl JobWrite {
-    /// What is to be remembered of a step.
-    fn step(&self) -> Option<&JobStep> {
+    /// What is to be remembered of steps.
+    fn steps(&self) -> &[JobStep] {
         match &self.change {
-            JobChange::Extend(_) => None,
-            JobChange::Begin(step) => Some(step),
-            JobChange::Pass(passed) => passed.step.as_ref(),
-            JobChange::HandOver(over) => over.passed.as_ref()?.step.as_ref(),
-            JobChange::End(ending) => ending.last.as_ref(),
+            JobChange::Extend(_) => &[],
+            JobChange::Begin(step) => std::slice::from_ref(step),
+            JobChange::Pass(passed) => &passed.steps,
+            JobChange::HandOver(over) => over.passed.as_ref().map_or(&[], |passed| &passed.steps),
+            JobChange::End(ending) => &ending.steps,
         }
     }
 
@@ -197,7 +197,7 @@ impl JobEnding {
             due_at.into(),
             Value::maybe_text(error),
             self.at.into(),
-            Value::maybe_text(self.last.as_ref().map(|step| &step.address.0)),
+            Value::maybe_text(self.steps.last().map(|step| &step.address.0)),
         ]
     }
 }
@@ -221,11 +221,11 @@ pub enum JobEnd {
     },
 }
 
-/// A step that a job has gone past.
+/// Steps that a job has gone past.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PassedStep {
-    /// What is remembered of it, if anything is known.
-    pub step: Option<JobStep>,
+    /// What is remembered of those of them that are not recorded yet, in their order.
+    pub steps: Vec<JobStep>,
     /// The step that follows.
     pub next: StepAddress,
     /// How many steps are done, as programs count that know no addresses: [`ELSE_UNIT`].
@@ -676,7 +676,7 @@ impl Db {
         let held = job_rows::write(work, dialect, rows).await?;
         let mut steps = Vec::new();
         for (write, held) in writes.iter().zip(&held) {
-            if let (true, Some(step)) = (held, write.step()) {
+            for step in write.steps().iter().filter(|_| *held) {
                 steps.extend(job_steps::row(write.hold.id, step)?);
             }
         }

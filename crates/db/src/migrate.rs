@@ -81,6 +81,7 @@ const STEPS: &[Step] = &[
     step!("V51__events_of_an_account", 5),
     step!("V52__as2_log", 5),
     step!("V53__transfer_names", 5),
+    step!("V55__job_indexes", each, 5),
 ];
 
 /// The step that makes the table in which the others say which programs they serve.

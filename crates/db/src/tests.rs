@@ -129,21 +129,24 @@ fn job(env: &Env, rule: &str, due_at: Timestamp) -> Job {
     Job { due_at, ..Job::new(env.new_id(), name(rule), event, env.now()) }
 }
 
-/// The step at a place of `do` is behind the job.
-fn passed(hold: &JobHold, place: u32, env: &Env) -> PassedStep {
-    let address = |place: u32| StepAddress(format!("do.{place}"));
-    let step = JobStep {
-        address: address(place),
+/// What is remembered of the step at a place of `do`.
+fn step(hold: &JobHold, place: u32, env: &Env) -> JobStep {
+    JobStep {
+        address: StepAddress(format!("do.{place}")),
         state: StepState::Done,
         epoch: hold.epoch,
         started_at: env.now(),
         ended_at: Some(env.now()),
         result: None,
         error: None,
-    };
+    }
+}
+
+/// That step is behind the job.
+fn passed(hold: &JobHold, place: u32, env: &Env) -> PassedStep {
     PassedStep {
-        step: Some(step),
-        next: address(place + 1),
+        steps: vec![step(hold, place, env)],
+        next: StepAddress(format!("do.{}", place + 1)),
         count: place + 1,
         lane: lane_of("route"),
     }
@@ -236,8 +239,8 @@ trait HeldJobs {
         at: Timestamp,
         last: Option<&JobStep>,
     ) -> crate::Result<bool> {
-        let last = last.cloned();
-        let ending = JobEnding { end, at, last, wakes: None, in_order: true, waited: true };
+        let steps = last.cloned().into_iter().collect();
+        let ending = JobEnding { end, at, steps, wakes: None, in_order: true, waited: true };
         self.write_job(hold, JobChange::End(ending)).await
     }
 }

@@ -108,6 +108,8 @@ pub const TRACED_CHARACTERS: usize = 200;
 pub const PLACES: usize = 25;
 /// Most places of a pool.
 pub const POOL_PLACES: usize = 1_000;
+/// A job records the steps behind it that touch nothing when they are so many, at the latest.
+pub const UNRECORDED_STEPS: usize = 64;
 /// Most jobs that one look at the queue takes.
 pub const CLAIM_JOBS: usize = 64;
 /// Most jobs that one look claims beside them, for which there is no place yet.
@@ -126,13 +128,10 @@ pub const CLAIM_LANES: usize = 256;
 /// A look at the queue that takes longer finds more than there is: entries of jobs that have ended,
 /// which somebody's transaction still sees.
 pub const LOOK_SLOW: Duration = Duration::from_millis(5);
-/// Between slow looks at the whole queue there are others at the lanes that are known, for ten
+/// Between slow looks at the whole queue there are others at the lanes that are known, for twenty
 /// times as long as the last slow one took, within these limits.
 pub const LOOK_BETWEEN: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(2);
-/// Jobs of a known lane may be so much older than the last ones that were claimed there: the clocks
-/// of nodes differ, and what is handed over keeps its time.
-pub const LANE_MARGIN: Duration = Duration::from_secs(5);
 /// Jobs of which only the end is to be written down, for which no place is needed: with so many no
 /// more are claimed.
 pub const JOBS_ENDING: usize = 256;

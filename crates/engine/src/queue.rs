@@ -1,6 +1,6 @@
 //! Which jobs a node claims next: from lane to lane, as long as there are places.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use entrepot_db::{Db, DbError, Dialect, LaneKey, LaneWant};
 use entrepot_nouns::{Endpoint, Job, Name, Pool, Rule, SiteId, Timestamp};
 
 use crate::ahead::JobsAhead;
-use crate::limits::{CLAIM_AHEAD, CLAIM_JOBS, CLAIM_LANES, LANE_MARGIN, LOOK_BETWEEN, LOOK_SLOW};
+use crate::limits::{CLAIM_AHEAD, CLAIM_JOBS, CLAIM_LANES, LOOK_BETWEEN, LOOK_SLOW};
 use crate::places::{JobPlace, Places, Waiting};
 
 /// What a node remembers of the queue from one look to the next.
@@ -26,8 +26,11 @@ pub(crate) struct QueueLook {
 /// What the last look at the whole queue found.
 #[derive(Default)]
 struct KnownLanes {
-    /// The lanes, and from where on their jobs wait.
+    /// The lanes, and from where on their jobs wait. Older ones may come there later, of nodes
+    /// whose clocks are behind, or handed over: the next look at the whole queue finds them.
     lanes: BTreeMap<LaneKey, Timestamp>,
+    /// Those of them of which the last claim brought as many jobs as it wanted: there are more.
+    full: BTreeSet<LaneKey>,
     /// What `Env::elapsed` was then.
     looked: Duration,
     /// How long it took.
@@ -38,7 +41,7 @@ impl KnownLanes {
     /// Whether a look at these lanes is enough now.
     fn will_do(&self, now: Duration) -> bool {
         let (least, most) = (*LOOK_BETWEEN.start(), *LOOK_BETWEEN.end());
-        let pause = self.took.saturating_mul(10).clamp(least, most);
+        let pause = self.took.saturating_mul(20).clamp(least, most);
         self.took >= LOOK_SLOW
             && now.saturating_sub(self.looked) < pause
             && self.lanes.len() < CLAIM_LANES
@@ -48,14 +51,34 @@ impl KnownLanes {
     fn learn(&mut self, found: &[LaneKey], began: Duration, ended: Duration) {
         let since = |lane: &LaneKey| self.lanes.get(lane).copied().unwrap_or(Timestamp(i64::MIN));
         self.lanes = found.iter().map(|lane| (lane.clone(), since(lane))).collect();
+        self.full.clear();
         (self.looked, self.took) = (ended, ended.saturating_sub(began));
     }
 
-    /// Jobs of a lane were claimed, the longest due ones, up to those that were due at `due_at`.
-    fn claimed(&mut self, lane: &LaneKey, due_at: Timestamp) {
-        if let Some(since) = self.lanes.get_mut(lane) {
-            *since = (*since).max(due_at.minus(LANE_MARGIN));
+    /// These were claimed, of each lane the longest due ones, for `wants`.
+    fn claimed(&mut self, wants: &[LaneWant], jobs: &[Job]) {
+        let mut found: HashMap<LaneKey, usize> = HashMap::new();
+        for job in jobs {
+            let lane = LaneKey::of(job);
+            if let Some(since) = self.lanes.get_mut(&lane) {
+                *since = (*since).max(job.due_at);
+            }
+            *found.entry(lane).or_default() += 1;
         }
+        for LaneWant { lane, max, .. } in wants {
+            if found.get(lane) == Some(max) && self.lanes.contains_key(lane) {
+                self.full.insert(lane.clone());
+            } else {
+                self.full.remove(lane);
+            }
+        }
+    }
+
+    /// The lanes of which it must be asked whether they have jobs that are due.
+    fn unsure(&self) -> BTreeMap<LaneKey, Timestamp> {
+        let is_unsure = |(lane, _): &(&LaneKey, &Timestamp)| !self.full.contains(*lane);
+        let lanes = self.lanes.iter().filter(is_unsure);
+        lanes.map(|(lane, since)| (lane.clone(), *since)).collect()
     }
 }
 
@@ -176,7 +199,13 @@ impl QueueLook {
         // In SQLite no transaction of others keeps what has ended.
         if db.dialect() == Dialect::Postgres && self.known.will_do(began) {
             taken.since.clone_from(&self.known.lanes);
-            return db.due_lanes_since(&self.known.lanes, now).await;
+            let unsure = self.known.unsure();
+            let mut due: Vec<LaneKey> = self.known.full.iter().cloned().collect();
+            if !unsure.is_empty() {
+                due.extend(db.due_lanes_since(&unsure, now).await?);
+                due.sort();
+            }
+            return Ok(due);
         }
         let found = db.all_due_lanes(now, CLAIM_LANES).await?;
         self.known.learn(&found, began, places.elapsed());
@@ -184,8 +213,8 @@ impl QueueLook {
     }
 
     /// Remembers what was claimed.
-    pub(crate) fn claimed(&mut self, jobs: &[Job]) {
-        jobs.iter().for_each(|job| self.known.claimed(&LaneKey::of(job), job.due_at));
+    pub(crate) fn claimed(&mut self, wants: &[LaneWant], jobs: &[Job]) {
+        self.known.claimed(wants, jobs);
     }
 
     /// Goes round the lanes of a pool: each gets as many places as its priority says, again and
@@ -260,7 +289,11 @@ impl QueueLook {
 
 #[cfg(test)]
 mod tests {
+    use entrepot_nouns::JobId;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::fixture::uploaded;
 
     fn lane(rule: &str) -> LaneKey {
         LaneKey::new(SiteId::MAIN, &rule.parse().unwrap(), &Default::default())
@@ -274,20 +307,41 @@ mod tests {
         known.learn(&[lane("r")], ms(1_000), ms(1_002));
         assert!(!known.will_do(ms(1_003)), "a look takes no time");
         known.learn(&[lane("r")], ms(2_000), ms(2_050));
-        assert!(known.will_do(ms(2_500)) && !known.will_do(ms(2_550)));
+        assert!(known.will_do(ms(3_000)) && !known.will_do(ms(3_050)));
         known.learn(&[lane("r")], ms(3_000), ms(4_000));
         assert!(known.will_do(ms(5_999)) && !known.will_do(ms(6_000)), "at most two seconds");
     }
 
+    /// A job that is due then.
+    fn due(rule: &str, due_at: Timestamp) -> Job {
+        let event = uploaded("/in/a");
+        Job { due_at, ..Job::new(JobId(Uuid::nil()), rule.parse().unwrap(), event, due_at) }
+    }
+
     #[test]
-    fn a_known_lane_is_read_from_a_little_before_what_was_claimed_last() {
+    fn a_known_lane_is_read_from_what_was_claimed_last() {
         let mut known = KnownLanes::default();
         known.learn(&[lane("r")], Duration::ZERO, Duration::ZERO);
         assert_eq!(known.lanes[&lane("r")], Timestamp(i64::MIN));
         let at = Timestamp(1_800_000_000_000_000);
-        known.claimed(&lane("r"), at);
+        known.claimed(&[], &[due("r", at), due("r", Timestamp(7))]);
         known.learn(&[lane("r"), lane("s")], Duration::ZERO, Duration::ZERO);
-        assert_eq!(known.lanes[&lane("r")], at.minus(LANE_MARGIN));
+        assert_eq!(known.lanes[&lane("r")], at);
         assert_eq!(known.lanes[&lane("s")], Timestamp(i64::MIN));
+    }
+
+    #[test]
+    fn a_lane_that_gave_all_that_was_wanted_is_claimed_from_without_a_look() {
+        let mut known = KnownLanes::default();
+        known.learn(&[lane("r"), lane("s")], Duration::ZERO, Duration::ZERO);
+        let want = |rule: &str| LaneWant { lane: lane(rule), max: 2, since: None, at_once: None };
+        let jobs = [due("r", Timestamp(1)), due("r", Timestamp(2)), due("s", Timestamp(3))];
+        known.claimed(&[want("r"), want("s")], &jobs);
+        assert!(known.unsure().into_keys().eq([lane("s")]));
+        known.claimed(&[want("r")], &jobs[1..]);
+        assert_eq!(known.unsure().len(), 2, "the last claim says it");
+        known.claimed(&[want("r")], &jobs[..2]);
+        known.learn(&[lane("r")], Duration::ZERO, Duration::ZERO);
+        assert_eq!(known.unsure().len(), 1, "a look at all says it better");
     }
 }

@@ -65,8 +65,8 @@ pub(crate) struct Run<'a> {
     /// What expressions may look at but for what steps left, once one has.
     subject: OnceLock<Subject>,
     progress: Progress,
-    /// The step that ended last, until it is recorded: before the next one begins, or with the end
-    /// of the job.
+    /// The steps that ended last, until they are recorded: before the next one begins, or, where
+    /// they and the next one touch nothing, with those behind them; or with the end of the job.
     behind: Option<Behind>,
     /// Files of turns that have ended, until that is recorded.
     used_up: Vec<FileValue>,
@@ -91,20 +91,22 @@ pub(crate) struct Run<'a> {
     pub(crate) released: bool,
 }
 
-/// A step that ended and is not recorded yet.
+/// Steps that ended and are not recorded yet.
 struct Behind {
-    /// What there is to remember of it.
-    record: Option<JobStep>,
-    /// The step of the rule's own list that it is, or stands in.
+    /// What there is to remember of them.
+    records: Vec<JobStep>,
+    /// The step of the rule's own list that the last of them is, or stands in.
     top: u32,
+    /// They did nothing that another attempt could not do again.
+    is_repeatable: bool,
 }
 
 /// A job that failed, and whose `else` runs.
 struct GivingUp {
     /// Why, with what failed in `else`.
     error: String,
-    /// The step that failed, until it is recorded.
-    failed: Option<JobStep>,
+    /// The steps that ended last, and the one that failed, until they are recorded.
+    failed: Vec<JobStep>,
     /// Steps of `do` before it.
     done: u32,
 }
@@ -155,7 +157,7 @@ async fn attempt(
     }
     let rule = match rule_of(shared, job, hold).await {
         Err(error @ StepError::Permanent { .. }) => {
-            let failure = Failure { error: error.to_string(), step: None, rule: None };
+            let failure = Failure { error: error.to_string(), steps: Vec::new(), rule: None };
             return fail(shared, job, hold, failure).await;
         }
         rule => rule?,
@@ -269,8 +271,9 @@ async fn caught_up(shared: &Shared, hold: &Hold<'_>) -> Result<(), StepError> {
 pub(crate) struct Failure {
     /// What an operator reads.
     pub(crate) error: String,
-    /// What is remembered of the step.
-    pub(crate) step: Option<JobStep>,
+    /// What is remembered of the steps that ended last: this one, and those before it that are not
+    /// recorded yet.
+    pub(crate) steps: Vec<JobStep>,
     /// The rule as the job ran it, if that is known.
     pub(crate) rule: Option<Arc<RunRule>>,
 }
@@ -306,7 +309,7 @@ pub(crate) async fn fail(
         seal(shared, &event).await?;
     }
     let waited = failure.rule.as_ref().is_none_or(|rule| rule.waits_for_events);
-    let last = LastStep { last: failure.step.as_ref(), waited };
+    let last = LastSteps { steps: failure.steps, waited };
     end(shared, job, hold, JobEnd::Failed { error }, last).await?;
     Meters::add(&shared.meters.jobs_failed, 1);
     Ok(())
@@ -325,9 +328,9 @@ async fn seal(shared: &Shared, event: &Event) -> Result<u64, StepError> {
 }
 
 /// What an end of an attempt says besides how it ended.
-struct LastStep<'s> {
-    /// What there is to remember of the last step.
-    last: Option<&'s JobStep>,
+struct LastSteps {
+    /// What there is to remember of the steps that ended last.
+    steps: Vec<JobStep>,
     /// Steps of the job may have waited for events.
     waited: bool,
 }
@@ -337,12 +340,12 @@ async fn end(
     job: &Job,
     hold: &Hold<'_>,
     end: JobEnd,
-    last: LastStep<'_>,
+    last: LastSteps,
 ) -> Result<(), StepError> {
-    let LastStep { last, waited } = last;
+    let LastSteps { steps, waited } = last;
     let at = shared.recorder.env().now();
     let (wakes, in_order) = (job.caller(), job.order.is_some());
-    let ending = JobEnding { end, at, last: last.cloned(), wakes, in_order, waited };
+    let ending = JobEnding { end, at, steps, wakes, in_order, waited };
     hold.write(JobChange::End(ending)).await?;
     if wakes.is_some() || in_order {
         shared.jobs.notify_one();
@@ -625,7 +628,7 @@ impl Run<'_> {
         if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
             let count = behind.top.saturating_add(1);
             let lane = self.place.lane();
-            self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
+            self.pass(PassedStep { steps: behind.records, next, count, lane }).await?;
         }
         let list = StepsAt::list(StepList::Do);
         for (step, address) in self.progress.passed_steps(&rule.noun.steps, &list) {
@@ -647,10 +650,10 @@ impl Run<'_> {
         let event = tell(self.shared, self.job, ids::told(self.job.id, "done", 0), fact);
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
+        let mut steps = self.unrecorded(None);
         // Of a job of one step that was done its end says all there is to say.
-        let told = |last: &&JobStep| self.rule.has_several || last.state != StepState::Done;
-        let last = self.behind.as_ref().and_then(|behind| behind.record.as_ref());
-        let last = LastStep { last: last.filter(told), waited: self.rule.waits_for_events };
+        steps.retain(|step| self.rule.has_several || step.state != StepState::Done);
+        let last = LastSteps { steps, waited: self.rule.waits_for_events };
         end(self.shared, self.job, self.hold, JobEnd::Done, last).await?;
         Meters::add(&self.shared.meters.jobs_done, 1);
         if self.rule.makes_files
@@ -661,7 +664,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn retry(&self, error: String) -> Result<(), StepError> {
+    /// The steps that are not recorded yet, and `last`.
+    fn unrecorded(&mut self, last: Option<JobStep>) -> Vec<JobStep> {
+        let mut records = self.behind.take().map_or_else(Vec::new, |behind| behind.records);
+        // Of a step whose end is known what is said now holds.
+        records.retain(|step| last.as_ref().is_none_or(|last| last.address != step.address));
+        records.extend(last);
+        records
+    }
+
+    async fn retry(&mut self, error: String) -> Result<(), StepError> {
         // Whoever has the job now says how it goes on.
         self.hold.fence().await?;
         let error: String = error.chars().take(ERROR_CHARACTERS).collect();
@@ -677,7 +689,7 @@ impl Run<'_> {
         self.seal(&event).await?;
         self.reached(Pause::EndRecorded)?;
         let failed = self.record(StepState::Failed, Some(error.clone()));
-        let last = LastStep { last: failed.as_ref(), waited: false };
+        let last = LastSteps { steps: self.unrecorded(failed), waited: false };
         end(self.shared, self.job, self.hold, JobEnd::Retry { due_at, error }, last).await?;
         Meters::add(&self.shared.meters.jobs_retried, 1);
         Ok(())
@@ -692,17 +704,21 @@ impl Run<'_> {
         };
         let done = self.rule.noun.places(StepList::Do).iter().position(is_it).unwrap_or_default();
         let done = u32::try_from(done).unwrap_or_default();
-        self.giving_up = Some(GivingUp { error: error.clone(), failed: failed.clone(), done });
-        self.behind = None;
+        let unrecorded = self.unrecorded(failed.clone());
+        self.giving_up = Some(GivingUp { error: error.clone(), failed: unrecorded, done });
         self.walk_list(StepList::Else).await?;
         let given_up = self.giving_up.take();
         if let (Some(behind), Some((next, _))) = (self.behind.take(), self.current.clone()) {
             let count = given_up.as_ref().map_or(0, |given_up| given_up.count(behind.top));
             let lane = self.place.lane();
-            self.pass(PassedStep { step: behind.record, next, count, lane }).await?;
+            self.pass(PassedStep { steps: behind.records, next, count, lane }).await?;
         }
-        let error = given_up.map_or(error, |given_up| given_up.error);
-        let failure = Failure { error, step: failed, rule: Some(self.rule.clone()) };
+        let (error, mut steps) = given_up.map_or((error, Vec::new()), GivingUp::left);
+        if steps.is_empty() {
+            // How the job ended is told of the step that failed, also where it is recorded.
+            steps.extend(failed);
+        }
+        let failure = Failure { error, steps, rule: Some(self.rule.clone()) };
         fail(self.shared, self.job, self.hold, failure).await
     }
 }
@@ -713,6 +729,11 @@ fn else_failed_too(error: &str, other: &str) -> String {
 }
 
 impl GivingUp {
+    /// Why the job failed, and what is not recorded yet.
+    fn left(self) -> (String, Vec<JobStep>) {
+        (self.error, self.failed)
+    }
+
     /// See [`PassedStep::count`], at the step `top` of `else`.
     fn count(&self, top: u32) -> u32 {
         self.done.saturating_add(ELSE_UNIT.saturating_mul(top.saturating_add(1)))

@@ -185,10 +185,10 @@ impl Workers {
         }
         let claim = membership.claim(recorder);
         let wants = taken.wants(places);
-        let claim = JobClaim { claim, wants, at: now, until: now.plus(lease) };
+        let claim = JobClaim { claim, wants: wants.clone(), at: now, until: now.plus(lease) };
         let jobs = self.shared.writer.claim(claim).await?;
         self.shared.meters.claims.add(env.elapsed().saturating_sub(claimed));
-        self.look.claimed(&jobs);
+        self.look.claimed(&wants, &jobs);
         let found = if jobs.is_empty() { Claimed::None } else { Claimed::Jobs };
         for job in jobs {
             if let Some(place) = taken.place(&job) {
@@ -247,7 +247,7 @@ impl Workers {
             let version = job.rule_version.clone();
             let key = version.map(|version| DocumentKey { site: job.site, version });
             let rule = key.and_then(|key| self.shared.versions.get(&key));
-            let failure = Failure { error, step: None, rule };
+            let failure = Failure { error, steps: Vec::new(), rule };
             if let Err(error) = run::fail(&self.shared, &job, &hold, failure).await {
                 tracing::error!(code = "EP0813", %error, "a broken job was not put aside");
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -265,7 +265,7 @@ impl Node {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// The same, given standard input.
+    /// The same, given standard input. What it prints meanwhile is read: a full pipe stops no one.
     pub fn cli_with_input(&self, arguments: &[&str], input: &str) -> Result<String> {
         let output = feed(&mut self.command(arguments), input)?;
         Ok(String::from_utf8(output.stdout)?)
@@ -378,7 +378,7 @@ pub fn run(command: &mut Command) -> Result<Output> {
     check(command, output)
 }
 
-/// The same, given standard input.
+/// The same, given standard input. What it prints meanwhile is read: a full pipe stops no one.
 pub fn feed(command: &mut Command, input: &str) -> Result<Output> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -386,9 +386,13 @@ pub fn feed(command: &mut Command, input: &str) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot run {command:?}"))?;
-    child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
-    let output = child.wait_with_output()?;
-    check(command, output)
+    let mut stdin = child.stdin.take().context("no standard input")?;
+    std::thread::scope(|scope| {
+        let written = scope.spawn(move || stdin.write_all(input.as_bytes()));
+        let output = check(command, child.wait_with_output()?)?;
+        written.join().map_err(|_| anyhow!("the input was not written"))??;
+        Ok(output)
+    })
 }
 
 fn check(command: &Command, output: Output) -> Result<Output> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use entrepot_nouns::approval::{Approval, ApprovalAnswer, ApprovalState, ApprovalVerdict};
 use entrepot_nouns::{Env, JobStep, SiteId, StepAddress, StepState};
 
-use super::{HeldJobs, both, job, name, passed, project, started, take};
+use super::{HeldJobs, both, job, name, project, started, step, take};
 use crate::{AnswerOutcome, ApprovalKey, Db, HandOver, JobChange, JobHold, LaneKey, RestsFor};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -69,7 +69,7 @@ async fn answers_are_counted_once_each_and_wake_the_job(db: Db) {
     let n1 = started(&db, "n1").await;
     let held = take(&db, &n1, 1, env.now(), HOUR).await.unwrap().remove(0);
     let hold = JobHold::from(&held);
-    let begun = passed(&hold, 0, &env).step.unwrap();
+    let begun = step(&hold, 0, &env);
     let begun = JobStep { state: StepState::Begun, ended_at: None, ..begun };
     let asked = Approval {
         job: held.id,

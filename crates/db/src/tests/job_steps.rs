@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, JobHolder, RuleVersion, SiteId, StepState};
 
-use super::{HeldJobs, both, job, name, node_id, passed, piece, started};
+use super::{HeldJobs, both, job, name, node_id, passed, piece, started, step};
 use crate::{Claim, Db, JobEnd, JobHold, Projected, Projection, RuleDocument};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -88,7 +88,7 @@ async fn a_document_is_kept_as_long_as_a_job_of_it(db: Db) {
         // Once more after a lost answer.
         assert!(db.pass_step(hold, &step).await.unwrap());
         let steps = db.job_steps(hold.id).await.unwrap();
-        assert_eq!(steps, step.step.into_iter().collect::<Vec<_>>());
+        assert_eq!(steps, step.steps);
     }
     let jobs = db.jobs(SiteId::MAIN, &crate::JobFilter::default()).await.unwrap();
     let of = |version: &str| {
@@ -96,8 +96,8 @@ async fn a_document_is_kept_as_long_as_a_job_of_it(db: Db) {
         JobHold::from(found.unwrap())
     };
     let (old, waiting) = (of("old"), of("waiting"));
-    let last = passed(&old, 1, &env).step;
-    assert!(db.end_job(&old, JobEnd::Done, env.now(), last.as_ref()).await.unwrap());
+    let last = step(&old, 1, &env);
+    assert!(db.end_job(&old, JobEnd::Done, env.now(), Some(&last)).await.unwrap());
     let done = db.job(SiteId::MAIN, old.id).await.unwrap().unwrap();
     assert_eq!(done.at.unwrap().0, "do.1");
     let steps = db.job_steps(old.id).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, Job, JobLane, JobState, JobStep, Pool, Priority, SiteId, StepState};
 
-use super::{HeldJobs, both, job, name, passed, project, started, take};
+use super::{HeldJobs, both, job, name, passed, project, started, step, take};
 use crate::{
     Claim, Db, Dialect, EndpointLimit, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding,
     JobHold, JobWrite, LaneKey, LaneWant, PassedStep, RestsFor,
@@ -168,8 +168,8 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
         JobChange::HandOver(HandOver { lane, at: env.now(), due_at, passed: None, rests_for })
     };
     let begun = |job: &Job| {
-        let passed = passed(&hold(job), 0, &env).step.unwrap();
-        JobChange::Begin(JobStep { state: StepState::Begun, ended_at: None, ..passed })
+        let ended = step(&hold(job), 0, &env);
+        JobChange::Begin(JobStep { state: StepState::Begun, ended_at: None, ..ended })
     };
     for job in [&early, &late] {
         assert!(db.write_job(&hold(job), begun(job)).await.unwrap());
@@ -177,8 +177,8 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
     assert!(db.write_job(&hold(&early), rest(&early)).await.unwrap());
     assert_eq!(due(&db, None, &env, 9).await, Vec::<String>::new());
     let (end, at) = (JobEnd::Done, env.now());
-    let end =
-        JobEnding { end, at, last: None, wakes: Some(early.id), in_order: false, waited: true };
+    let (steps, wakes) = (Vec::new(), Some(early.id));
+    let end = JobEnding { end, at, steps, wakes, in_order: false, waited: true };
     assert!(db.write_job(&hold(&other), JobChange::End(end)).await.unwrap());
     assert_eq!(due(&db, None, &env, 9).await, ["b"]);
     assert!(db.write_job(&hold(&late), rest(&late)).await.unwrap());
@@ -186,13 +186,11 @@ async fn a_job_that_rests_goes_on_when_the_other_ends(db: Db) {
     // Who waits for something else, as for the time after a failure, is let be.
     let held = take(&db, &n1, 1, env.now(), LEASE).await.unwrap();
     let due_at = env.now().plus(Duration::from_secs(60));
-    let last =
-        Some(JobStep { state: StepState::Failed, ..passed(&hold(&early), 0, &env).step.unwrap() });
+    let failed = JobStep { state: StepState::Failed, epoch: 1, ..step(&hold(&early), 0, &env) };
     let (end, at) = (JobEnd::Retry { due_at, error: "e".to_owned() }, env.now());
-    let last = last.map(|last| JobStep { epoch: 1, ..last });
-    let failed =
-        JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false, waited: true });
-    assert!(db.write_job(&JobHold::from(&held[0]), failed).await.unwrap());
+    let steps = vec![failed];
+    let ending = JobEnding { end, at, steps, wakes: None, in_order: false, waited: true };
+    assert!(db.write_job(&JobHold::from(&held[0]), JobChange::End(ending)).await.unwrap());
     let mut tx = db.begin().await.unwrap();
     tx.wake_job(held[0].id, env.now()).await.unwrap();
     tx.commit().await.unwrap();
@@ -327,15 +325,15 @@ async fn writes_for_jobs_are_one_transaction(db: Db) {
     project(&db, "n1", &[], &waiting).await;
     let holds: Vec<JobHold> = holds.iter().map(JobHold::from).collect();
     let lost = JobHold { epoch: 0, ..holds[2].clone() };
-    let end = |end, last| {
+    let end = |end, steps| {
         let at = env.now();
-        JobChange::End(JobEnding { end, at, last, wakes: None, in_order: false, waited: true })
+        JobChange::End(JobEnding { end, at, steps, wakes: None, in_order: false, waited: true })
     };
     let step = passed(&holds[1], 0, &env);
     let writes = [
-        (holds[0].clone(), end(JobEnd::Done, None)),
+        (holds[0].clone(), end(JobEnd::Done, Vec::new())),
         (holds[1].clone(), JobChange::Pass(step.clone())),
-        (lost, end(JobEnd::Done, step.step)),
+        (lost, end(JobEnd::Done, step.steps)),
         (holds[3].clone(), JobChange::Extend(env.now().plus(LEASE * 2))),
     ];
     let writes = writes.map(|(hold, change)| JobWrite { hold, change });

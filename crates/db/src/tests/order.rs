@@ -62,7 +62,8 @@ impl Bench {
 
     async fn end(&self, hold: &JobHold, end: JobEnd) {
         let at = self.env.now();
-        let ending = JobEnding { end, at, last: None, wakes: None, in_order: true, waited: true };
+        let (steps, wakes) = (Vec::new(), None);
+        let ending = JobEnding { end, at, steps, wakes, in_order: true, waited: true };
         assert!(self.db.write_job(hold, JobChange::End(ending)).await.unwrap());
     }
 }

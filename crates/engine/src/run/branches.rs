@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
     {
         let giving_up = self.giving_up.as_ref().map(|giving_up| GivingUp {
             error: giving_up.error.clone(),
-            failed: None,
+            failed: Vec::new(),
             done: giving_up.done,
         });
         Run {
@@ -373,9 +373,9 @@ impl Run<'_> {
         parallel: &StepAddress,
         top: u32,
     ) -> Result<(), StepError> {
-        let step = self.record(StepState::Failed, Some(error.to_string()));
+        let steps = self.record(StepState::Failed, Some(error.to_string())).into_iter().collect();
         let (count, lane) = (self.count(top), self.place.lane());
-        let passed = PassedStep { step, next: parallel.clone(), count, lane };
+        let passed = PassedStep { steps, next: parallel.clone(), count, lane };
         self.hold.write(JobChange::Pass(passed)).await
     }
 }

@@ -1,14 +1,43 @@
 //! Where the steps of a job run: in the place that it was claimed with, or in those of branches.
+//! And what is recorded before they do.
 
 use entrepot_db::{HandOver, JobChange, LaneKey, PassedStep};
-use entrepot_nouns::rule::Step;
-use entrepot_nouns::{JobLane, StepAddress};
+use entrepot_nouns::rule::{Step, StepSpec};
+use entrepot_nouns::{JobLane, JobStep, StepAddress};
 
-use super::Run;
 use super::branch_places::{BranchPlaces, Entry, Rest, RunPlace, Wanted};
+use super::{Behind, Run};
+use crate::limits::UNRECORDED_STEPS;
 use crate::step::StepError;
 
+/// Whether a step leaves nothing outside of its job and takes no time: another attempt may run it
+/// again, and come to something else, as long as nobody has seen what this one came to.
+fn is_repeatable(step: &Step) -> bool {
+    let spec = &step.spec;
+    matches!(spec, StepSpec::Set(_) | StepSpec::Check(_) | StepSpec::If(_) | StepSpec::Stop(_))
+}
+
 impl Run<'_> {
+    /// Takes note of a step that has ended, to be recorded later.
+    pub(super) fn leave_behind(&mut self, step: &Step, record: Option<JobStep>, top: u32) {
+        let before = self.behind.as_ref().is_none_or(|behind| behind.is_repeatable);
+        let is_repeatable = before && is_repeatable(step);
+        let records = self.unrecorded(record);
+        self.behind = Some(Behind { records, top, is_repeatable });
+    }
+
+    /// Whether `next` may run before what ended before it is recorded: a node that dies then
+    /// repeats all of them, and nobody knows what they came to. So steps that decide cost no write
+    /// of their own.
+    fn may_record_later(&self, next: &Step) -> bool {
+        let is_short =
+            |behind: &Behind| behind.is_repeatable && behind.records.len() < UNRECORDED_STEPS;
+        self.behind.as_ref().is_some_and(is_short)
+            && is_repeatable(next)
+            && self.giving_up.is_none()
+            && self.used_up.is_empty()
+    }
+
     /// Begins a step, which is the step `top` of the rule's own list or stands in it: what ended
     /// before is recorded first, and the job goes over to the lane of the step.
     pub(super) async fn enter(
@@ -31,6 +60,10 @@ impl Run<'_> {
             RunPlace::Alone(place) => due_at.is_none() && place.change(&lane),
             RunPlace::Branch(..) | RunPlace::Lent(_) => false,
         };
+        if fits && self.may_record_later(step) {
+            self.begin(address);
+            return Ok(());
+        }
         let passed = self.passed_before(address, top, &lane);
         if !fits {
             let over = HandOver { lane, at, due_at, passed, rests_for: Vec::new() };
@@ -55,16 +88,15 @@ impl Run<'_> {
         top: u32,
         lane: &LaneKey,
     ) -> Option<PassedStep> {
-        let (step, count) = match (&mut self.giving_up, self.behind.take()) {
+        let (steps, count) = match (&mut self.giving_up, self.behind.take()) {
             (Some(giving_up), behind) => {
-                let failed = giving_up.failed.take();
-                let step = behind.map_or(failed, |behind| behind.record);
-                (step, giving_up.count(top))
+                let failed = std::mem::take(&mut giving_up.failed);
+                (behind.map_or(failed, |behind| behind.records), giving_up.count(top))
             }
-            (None, Some(behind)) => (behind.record, behind.top.saturating_add(1)),
+            (None, Some(behind)) => (behind.records, behind.top.saturating_add(1)),
             (None, None) => return None,
         };
-        Some(PassedStep { step, next: next.clone(), count, lane: lane.clone() })
+        Some(PassedStep { steps, next: next.clone(), count, lane: lane.clone() })
     }
 
     /// Records what ended before, if that is to be done yet, while `next` is what follows.
@@ -112,7 +144,7 @@ impl Run<'_> {
         self.hold.ended()?;
         if let Some(lane) = places.moved() {
             let (next, count) = (address.clone(), self.count(top));
-            let passed = PassedStep { step: None, next, count, lane };
+            let passed = PassedStep { steps: Vec::new(), next, count, lane };
             self.hold.write(JobChange::Pass(passed)).await?;
         }
         self.begin(address);

@@ -53,7 +53,7 @@ impl Run<'_> {
         let (lane, at) = (self.place.lane(), self.shared.recorder.env().now());
         let count = self.count(top);
         let passed = rests.first().map(|rest| PassedStep {
-            step: None,
+            steps: Vec::new(),
             next: rest.step.clone(),
             count,
             lane: lane.clone(),

@@ -8,7 +8,7 @@ use entrepot_nouns::VPath;
 use entrepot_nouns::rule::{EachSpec, ParallelNeed, Step, StepList, StepSpec, StepsAt};
 use serde_json::Value as Json;
 
-use super::{Behind, Run};
+use super::Run;
 use crate::noted::{self, FileValue, Turn};
 use crate::pattern;
 use crate::progress::{self, Inside, Passed};
@@ -84,7 +84,7 @@ impl Run<'_> {
                     let passed = Passed { record: record.clone() };
                     self.follow(step, &passed);
                     self.progress.pass(address.clone(), passed);
-                    self.behind = Some(Behind { record, top });
+                    self.leave_behind(step, record, top);
                 }
                 let inside = self.progress.passed(&address).map(|passed| passed.inside(step));
                 let above = Some(top);

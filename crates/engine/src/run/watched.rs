@@ -111,7 +111,8 @@ impl Run<'_> {
             self.seal(&tell(self.shared, self.job, id, fact)).await?;
         }
         let record = self.record(StepState::Ignored, Some(error.to_string()));
-        self.behind = Some(Behind { record, top: 0 });
+        let records = self.unrecorded(record);
+        self.behind = Some(Behind { records, top: 0, is_repeatable: false });
         self.finish().await
     }
 }
