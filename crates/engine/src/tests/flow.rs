@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_nouns::{Event, Job, JobState, Policy, Rule, StepState};
+use entrepot_nouns::{Event, Job, JobState, JobStep, Policy, Rule, StepState};
 use entrepot_storage::fault::{Fault, FaultStore, StoreCall};
 use serde_json::json;
 
@@ -264,6 +264,59 @@ async fn a_condition_knows_the_days_of_a_calendar_as_it_is_now() {
     let error = error.unwrap().to_string();
     assert!(error.contains("EP0803") && error.contains("policy 'bank' has no calendar"), "{error}");
     world.kill().await;
+}
+
+/// Steps that only decide are recorded with what follows. Here another attempt would decide
+/// otherwise: nobody may see both.
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_is_recorded_before_anybody_sees_it() {
+    let calendar = |except: &str| -> Policy {
+        let calendar = json!({"days": "mon-fri", "except": [except]});
+        serde_json::from_value(json!({"name": "bank", "calendar": calendar})).unwrap()
+    };
+    let steps = json!([
+        {"set": {"day": "inCalendar(timestamp(event.at), 'bank') ? 'working' : 'free'"}},
+        {"check": {"that": "vars.day != ''", "message": "no day"}},
+        {"deliver": {"endpoint": "out", "path": "{vars.day}/{name}"}},
+        {"set": {"other": "vars.day"}},
+        {"deliver": {"endpoint": "out", "path": "{vars.other}/{name}.again"}},
+    ]);
+    let mut otherwise = 0;
+    let cut = cut_everywhere(async |cut| {
+        let at = cut.at;
+        let mut world = World::new(372 + at as u64).await;
+        let out = memory_store(&world.env);
+        world.target("out", out.clone()).await;
+        world.put(&calendar("2027-01-14")).await;
+        world.put(&doing(steps.clone())).await;
+        world.options.pauses = cut.pauses();
+        let event = world.upload("/in/a", b"1").await;
+        world.start();
+        let job = world.job_of(&event, "r").await;
+        world
+            .until(async |world| {
+                let job = world.db.job(SITE, job).await.unwrap();
+                cut.seen() > at || job.is_some_and(|job| job.state == JobState::Done)
+            })
+            .await;
+        world.put(&calendar("2027-01-15")).await;
+        assert_eq!(world.ended(job).await.state, JobState::Done, "{at}");
+        let mut found: Vec<_> = files(&out).await.into_keys().collect();
+        found.sort();
+        if found == ["free/a", "free/a.again"] {
+            otherwise += 1;
+        } else {
+            assert_eq!(found, ["working/a", "working/a.again"], "{at}");
+        }
+        let records = world.db.job_steps(job).await.unwrap();
+        let done = |step: &&JobStep| step.state == StepState::Done;
+        let mut addresses: Vec<_> = records.iter().filter(done).map(|step| &step.address).collect();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 5, "{at}: {records:?}");
+        world.kill().await;
+    })
+    .await;
+    assert!(otherwise > 0 && otherwise < cut, "{otherwise} of {cut} decided otherwise");
 }
 
 #[test]
