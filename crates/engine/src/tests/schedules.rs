@@ -161,19 +161,24 @@ async fn a_clock_that_is_set_back_repeats_nothing_and_one_set_forward_skips() {
     assert_eq!(due(&world).await, ahead, "the newest of those that were leapt over, and the next");
 }
 
-/// What runs after three hours without a node, at 03:20.
+/// What runs after three hours without any of two nodes, at 03:20.
 async fn after_an_outage(seed: u64, missed: Missed, late: u32) -> (Vec<String>, Vec<String>) {
     let cron = Cron { missed, late: Period::from_seconds(late), ..Cron::new("0 * * * *") };
     let mut world = world(seed, "2026-03-01T00:00:30Z", cron).await;
+    let mut other = world.beside("n2").await;
+    other.start();
     until_clock(&world, "2026-03-01T00:00:40Z").await;
     assert_eq!(due(&world).await, [""; 0]);
     world.kill().await;
+    other.kill().await;
     world.env.set_now(at("2026-03-01T00:20:00Z"));
     world.env.advance(3 * HOUR);
     world.start();
+    other.start();
     until_clock(&world, "2026-03-01T03:20:30Z").await;
     world.env.set_now(at("2026-03-01T03:59:50Z"));
     until_clock(&world, "2026-03-01T04:00:10Z").await;
+    other.projected().await;
     (due(&world).await, skipped(&world).await)
 }
 
