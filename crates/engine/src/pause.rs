@@ -17,7 +17,7 @@ pub enum Pause {
     Written,
     /// All is synced, not visible.
     Synced,
-    /// The file is visible at the target; nothing says so yet.
+    /// The file is visible at the target, or a server has answered; nothing says so yet.
     Published,
     /// The delivery is in the journal; the job does not know.
     Recorded,

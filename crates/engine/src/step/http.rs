@@ -26,6 +26,7 @@ use crate::ids::{self, StepKey};
 use crate::limits::HTTP_ANSWER_BYTES;
 use crate::oauth::{Asking, TokenError, TokenOf};
 use crate::pattern::Values;
+use crate::pause::Pause;
 use crate::run::Run;
 use crate::shared::Shared;
 use crate::web_client;
@@ -56,6 +57,7 @@ impl Step for HttpSpec {
             }
             Content::File => send_file(self, run, &ready.client, ready.request).await?,
         };
+        run.reached(Pause::Published)?;
         match run.hold.waiting(asking.judge(ready.held, answered)).await? {
             Ok(result) => {
                 run.result = Some(result);
@@ -235,6 +237,7 @@ async fn send_file(
     mut request: Request,
 ) -> Result<Response, StepError> {
     let input = Input::open(run).await?;
+    run.reached(Pause::SourceOpen)?;
     let (writer, body) = streamed(input.source.size());
     request.streamed = Some(body);
     run.hold.fence().await?;

@@ -23,6 +23,7 @@ use crate::http_request::markup;
 use crate::ids::{self, StepKey};
 use crate::limits::MAIL_ATTACHED_BYTES;
 use crate::pattern::{self, PatternError, Values};
+use crate::pause::Pause;
 use crate::run::Run;
 
 /// The field of what the step leaves that names those for whom the message was taken.
@@ -63,6 +64,7 @@ impl Step for MailSpec {
                 StepError::permanent(error.code(), text)
             }
         })?;
+        run.reached(Pause::Published)?;
         to.retain(|address| refused.iter().all(|one| one.address != *address));
         accepted.append(&mut to);
         run.result = Some(json!({ ACCEPTED: accepted, "id": format!("<{id}>") }));
@@ -128,6 +130,7 @@ struct Attached {
 /// The file that the steps work on, whole.
 async fn content(run: &mut Run<'_>) -> Result<Attached, StepError> {
     let input = Input::open(run).await?;
+    run.reached(Pause::SourceOpen)?;
     let (name, size) = (input.name().to_owned(), input.source.size());
     if size > MAIL_ATTACHED_BYTES {
         let text = format!(

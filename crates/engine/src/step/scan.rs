@@ -24,6 +24,7 @@ use super::source::{Expected, Input};
 use super::{Step, StepError, http};
 use crate::ids::StepKey;
 use crate::limits::{BLOCK_BYTES, SCAN_TIME};
+use crate::pause::Pause;
 use crate::run::Run;
 use crate::shared::Shared;
 
@@ -38,8 +39,10 @@ impl Step for ScanSpec {
     async fn run(&self, run: &mut Run<'_>, _key: &StepKey) -> Result<(), StepError> {
         let scanner = run.endpoint(&self.endpoint).await?;
         let file = Input::open(run).await?;
+        run.reached(Pause::SourceOpen)?;
         let showing = show(run.shared, &scanner, &file);
         let verdict = run.hold.waiting(showing).await??;
+        run.reached(Pause::Published)?;
         let judged = judge(self, file.name(), verdict);
         run.result = Some(judged.result);
         judged.ended

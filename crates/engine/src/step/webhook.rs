@@ -64,6 +64,7 @@ impl Step for WebhookSpec {
         run.hold.fence().await?;
         let sent = run.hold.waiting(client.send(request)).await?;
         let response = sent.map_err(|error| http::not_sent(&self.endpoint, &error))?;
+        run.reached(Pause::Published)?;
         if response.status.is_success() {
             run.result = Some(json!({ "status": response.status.as_u16() }));
             return Ok(());

@@ -32,6 +32,7 @@ mod schedules;
 mod session_files;
 mod stops;
 mod talk;
+mod talk_crashes;
 mod talk_guards;
 mod thresholds;
 mod tries;

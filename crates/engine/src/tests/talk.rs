@@ -127,7 +127,7 @@ pub(super) async fn ended(world: &World, event: &entrepot_nouns::Event) -> Job {
     }
 }
 
-fn web(server: &Server) -> Json {
+pub(super) fn web(server: &Server) -> Json {
     json!({"web": {"url": format!("http://127.0.0.1:{}/api/", server.port), "user": "courier",
         "allow_private": true}})
 }
@@ -501,7 +501,7 @@ async fn a_file_that_is_too_large_to_be_attached_is_said_to_be() {
 }
 
 /// A clamd that answers each file alike, once it has read it. What it read comes back.
-async fn clamd(answer: &'static [u8]) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
+pub(super) async fn clamd(answer: &'static [u8]) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let files: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
@@ -528,7 +528,7 @@ async fn clamd(answer: &'static [u8]) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
     (port, files)
 }
 
-async fn scanner(world: &World, url: String) {
+pub(super) async fn scanner(world: &World, url: String) {
     endpoint(world, json!({"scanner": {"url": url, "allow_private": true}}), "").await;
 }
 

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_auth::{As2Partner, Directory, Gate};
 use entrepot_crypto::{Sha256, StreamDigest};
 use entrepot_db::{Claim, Db, DbError, EventFilter, Incarnation, JobClaim, LaneWant, NodeIdentity};
-use entrepot_host::Applications;
+use entrepot_host::{Applications, Deployment};
 use entrepot_journal::{Recorder, Scope};
 use entrepot_nouns::dry_run::LookedFor;
 use entrepot_nouns::endpoint::MemoryTarget;
@@ -303,6 +303,8 @@ pub(crate) struct World {
     pub(crate) spawner: Spawner,
     /// The files that steps make on this node.
     pub(crate) work: WorkFolder,
+    /// The host applications whose procedures steps can call.
+    pub(crate) deployed: Vec<Deployment>,
     /// The start that the engine begins as.
     next: Incarnation,
     engine: Option<Engine>,
@@ -324,9 +326,21 @@ impl World {
         let file_access = SimFileAccess { home, targets, secrets, directory };
         let options = EngineOptions { poll: Duration::from_millis(400), ..Default::default() };
         let spawner = spawner();
-        let (engine, files) = (None, 0);
         let work = work_folder(&env);
-        World { bed, env, db, recorder, file_access, options, spawner, work, next, engine, files }
+        World {
+            bed,
+            env,
+            db,
+            recorder,
+            file_access,
+            options,
+            spawner,
+            work,
+            deployed: Vec::new(),
+            next,
+            engine: None,
+            files: 0,
+        }
     }
 
     /// Another node, with a journal of its own over the same database, clock and stores.
@@ -346,6 +360,7 @@ impl World {
             options: self.options.clone(),
             spawner: self.spawner.clone(),
             work: work_folder(&self.env),
+            deployed: self.deployed.clone(),
             next,
             engine: None,
             files: 0,
@@ -451,6 +466,8 @@ impl World {
         let membership = Membership::new(self.next.clone());
         let work = self.work.clone();
         let applications = Applications::new(recorder.clone());
+        let refused = applications.settle(self.deployed.clone());
+        assert!(refused.is_empty(), "{refused:?}");
         let parts = CoreParts {
             db,
             recorder,
