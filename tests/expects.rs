@@ -34,7 +34,7 @@ struct Expecting {
     midnight: i64,
 }
 
-fn now() -> Result<i64> {
+pub(crate) fn now() -> Result<i64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     Ok(i64::try_from(now.as_secs())?)
 }

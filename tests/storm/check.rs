@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::hosts::loans_csv;
 
-use super::found::{Found, below, is_hidden};
+use super::found::{Found, below, is_held, is_hidden};
 use super::routes::{Content, Ends, Leaves, Route, TARGETS, Times};
 use super::site::{Site, fetched_content};
+use super::starts::Starts;
 
 /// Problems that are told in full.
 const TOLD: usize = 12;
@@ -21,6 +22,7 @@ const TOLD: usize = 12;
 /// What was counted.
 pub(super) struct Tally {
     acknowledged: usize,
+    refused: usize,
     arrived: usize,
     jobs: usize,
     again: usize,
@@ -29,11 +31,11 @@ pub(super) struct Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { acknowledged, arrived, jobs, again, asks } = self;
+        let Tally { acknowledged, refused, arrived, jobs, again, asks } = self;
         write!(
             f,
-            "{arrived} files, {acknowledged} of them acknowledged, {jobs} jobs, {again} of them in \
-             several attempts, {asks} ask what became of a step"
+            "{arrived} files, {acknowledged} of them acknowledged, {refused} refused, {jobs} jobs, \
+             {again} of them in several attempts, {asks} ask what became of a step"
         )
     }
 }
@@ -48,6 +50,8 @@ struct Check<'a> {
     home: BTreeMap<String, Expected>,
     /// Beginnings of files in the account's view that together are one.
     parts: BTreeMap<String, Vec<u8>>,
+    /// Files that should be in quarantine.
+    quarantined: Vec<(String, &'a [u8])>,
     /// Web hooks that should have come, by the path of the file.
     told: BTreeMap<String, usize>,
     /// Messages of AS2 that should have come.
@@ -73,12 +77,14 @@ impl Site {
             there: TARGETS.iter().map(|target| (*target, BTreeMap::new())).collect(),
             home: BTreeMap::new(),
             parts: BTreeMap::new(),
+            quarantined: Vec::new(),
             told: BTreeMap::new(),
             messages: 0,
             asks: 0,
         };
         check.arrivals();
         check.jobs()?;
+        check.starts();
         check.web_hooks()?;
         check.events();
         check.places()?;
@@ -95,15 +101,16 @@ impl<'a> Check<'a> {
     /// Each upload has one event, those that were acknowledged at the least.
     fn arrivals(&mut self) {
         for path in &self.site.acknowledged {
-            if !self.found.arrivals.contains_key(path) {
+            if self.found.begun(path).is_empty() {
                 self.problem(format!("{path} was acknowledged and has no event"));
             }
         }
-        for (path, events) in &self.found.arrivals {
-            if events.len() != 1 {
+        for (path, events) in self.found.arrivals.iter().chain(&self.found.held) {
+            if events.len() != 1 || path.starts_with("/no/") {
                 self.problem(format!("{path} arrived {} times: {events:?}", events.len()));
             }
-            let expected = self.site.sent.get(path).map(|bytes| same(path, bytes));
+            let sent = self.site.sent.get(path).filter(|_| !is_held(path));
+            let expected = sent.map(|bytes| same(path, bytes));
             if let Some(expected) = expected {
                 self.home.insert(path.clone(), expected);
             }
@@ -115,8 +122,11 @@ impl<'a> Check<'a> {
         let (site, found) = (self.site, self.found);
         let mut expected = BTreeSet::new();
         for (path, bytes) in &site.sent {
-            let Some(events) = found.arrivals.get(path) else { continue };
-            let Some((folder, name)) = path.trim_start_matches('/').split_once('/') else {
+            let events = found.begun(path);
+            if events.is_empty() {
+                continue;
+            }
+            let Some((folder, name)) = path.trim_start_matches('/').rsplit_once('/') else {
                 continue;
             };
             for route in site.routes.iter().filter(|route| route.folder == folder) {
@@ -134,7 +144,8 @@ impl<'a> Check<'a> {
             }
         }
         for job in &found.jobs {
-            let is_other = job["rule"] == "called" || job["rule"] == "next";
+            let is_other = ["called", "next"].iter().any(|rule| job["rule"] == *rule);
+            let is_other = is_other || Starts::has(&job["rule"]);
             if is_other && job["state"] != "done" {
                 self.problem(format!("{job} is not done"));
             } else if !is_other && !expected.contains(&job["id"].to_string()) {
@@ -142,6 +153,15 @@ impl<'a> Check<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What else started rules did so once, and is where it should be.
+    fn starts(&mut self) {
+        let starts = &self.site.starts;
+        self.problems.extend(starts.problems(self.found));
+        for (name, bytes) in &starts.dropped {
+            self.at("partner", format!("watched/{name}"), same(name, bytes));
+        }
     }
 
     fn job(&mut self, job: &Value, of: &Uploaded<'a>) -> Result<()> {
@@ -196,6 +216,10 @@ impl<'a> Check<'a> {
                 self.parts.insert(begin, of.bytes.to_vec());
             }
             Leaves::Gone => drop(self.home.remove(of.path)),
+            Leaves::Released => {
+                self.home.insert(of.path.to_owned(), of.expected(Content::Same));
+            }
+            Leaves::Quarantined => self.quarantined.push((of.path.to_owned(), of.bytes)),
             Leaves::Told => *self.told.entry(of.path.to_owned()).or_default() += 1,
             Leaves::Mailed => self.mailed(of),
             Leaves::Called => self.called(job, of),
@@ -301,6 +325,9 @@ impl<'a> Check<'a> {
         for event in &found.ends {
             *seen.entry(format!("the end of {}", event["job"])).or_insert(0) += 1;
         }
+        for event in &found.quarantined {
+            *seen.entry(format!("the quarantine of {}", event["path"])).or_insert(0) += 1;
+        }
         for event in &found.removed {
             *seen.entry(format!("the end of {}", event["path"])).or_insert(0) += 1;
         }
@@ -308,6 +335,10 @@ impl<'a> Check<'a> {
             if count != 1 {
                 self.problem(format!("{what} has {count} events"));
             }
+        }
+        let (told, wanted) = (found.quarantined.len(), self.quarantined.len());
+        if told != wanted {
+            self.problem(format!("{told} files were put in quarantine, and {wanted} should be"));
         }
         let files: usize = self.there.values().map(BTreeMap::len).sum();
         let wanted = files + self.messages;
@@ -340,8 +371,10 @@ impl<'a> Check<'a> {
             self.problem(format!("{path} should not be at source"));
         }
         let home = site.nodes[0].files().join(&site.login.account);
+        let held = below(&site.vault)?.into_iter();
+        let held = held.map(|(path, file)| (format!("held/{path}"), file));
         let (hidden, mut found): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            below(&home)?.into_iter().partition(|(path, _)| is_hidden(path));
+            below(&home)?.into_iter().chain(held).partition(|(path, _)| is_hidden(path));
         self.unfinished(hidden)?;
         for (begin, bytes) in std::mem::take(&mut self.parts) {
             let mut whole = Vec::new();
@@ -369,17 +402,26 @@ impl<'a> Check<'a> {
         self.place("home", &wanted, found)
     }
 
-    /// What is hidden beside the files of clients are uploads that broke off, kept to be resumed.
+    /// What is hidden beside the files of clients is in quarantine, or is an upload that broke off
+    /// and can be resumed.
     fn unfinished(&mut self, hidden: BTreeMap<String, PathBuf>) -> Result<()> {
-        let arrivals = &self.found.arrivals;
-        let broken = self.site.sent.iter().filter(|(path, _)| !arrivals.contains_key(*path));
+        let mut quarantined = std::mem::take(&mut self.quarantined);
+        let (site, all) = (self.site, self.found);
+        let broken = site.sent.iter().filter(|(path, _)| all.begun(path).is_empty());
         let mut broken: Vec<&Vec<u8>> = broken.map(|(_, bytes)| bytes).collect();
         for (path, file) in hidden {
             let bytes = std::fs::read(file)?;
+            if let Some(at) = quarantined.iter().position(|(_, held)| *held == bytes) {
+                quarantined.swap_remove(at);
+                continue;
+            }
             match broken.iter().position(|sent| sent.starts_with(&bytes)) {
                 Some(at) => drop(broken.swap_remove(at)),
                 None => self.problem(format!("{path} is left, {} bytes", bytes.len())),
             }
+        }
+        for (path, _) in quarantined {
+            self.problem(format!("{path} is not in quarantine"));
         }
         Ok(())
     }
@@ -445,7 +487,8 @@ impl<'a> Check<'a> {
         let again = |job: &&Value| job["attempts"].as_u64() > Some(1);
         Ok(Tally {
             acknowledged: site.acknowledged.len(),
-            arrived: site.sent.keys().filter(|path| found.arrivals.contains_key(*path)).count(),
+            refused: site.refused,
+            arrived: site.sent.keys().filter(|path| !found.begun(path).is_empty()).count(),
             jobs: found.jobs.len(),
             again: found.jobs.iter().filter(again).count(),
             asks,

@@ -31,8 +31,14 @@ pub(super) struct Found {
     pub(super) jobs: Vec<Value>,
     /// By path.
     pub(super) arrivals: BTreeMap<String, Vec<Value>>,
+    /// Of files that a mount holds, by path.
+    pub(super) held: BTreeMap<String, Vec<Value>>,
+    pub(super) quarantined: Vec<Value>,
     pub(super) delivered: Vec<Value>,
     pub(super) called: Vec<Value>,
+    /// Events that start rules by themselves, and those of instants that did not.
+    pub(super) starts: Vec<Value>,
+    pub(super) skipped: Vec<Value>,
     /// Events that there is one of for each job at the most, by kind.
     pub(super) ends: Vec<Value>,
     pub(super) removed: Vec<Value>,
@@ -59,6 +65,17 @@ impl Site {
         events.as_array().cloned().context("events")
     }
 
+    fn by_path(&self, kinds: &[&str]) -> Result<BTreeMap<String, Vec<Value>>> {
+        let mut found = BTreeMap::<String, Vec<Value>>::new();
+        for kind in kinds {
+            for event in self.events(kind)? {
+                let path = event["path"].as_str().context("a path")?.to_owned();
+                found.entry(path).or_default().push(event);
+            }
+        }
+        Ok(found)
+    }
+
     pub(super) fn progress(&self) -> Result<Progress> {
         let nodes = self.nodes[0].json(&["node", "list"])?;
         let unprojected = nodes.as_array().context("nodes")?.iter();
@@ -71,26 +88,27 @@ impl Site {
                 open.push(format!("{} {} {} {}", job["id"], state, job["at"], job["attempts"]));
             }
         }
+        open.extend(self.starts.waiting()?);
         open.sort();
         Ok(Progress { open, unprojected })
     }
 
     pub(super) fn found(&self) -> Result<Found> {
-        let mut arrivals = BTreeMap::<String, Vec<Value>>::new();
-        for kind in ARRIVED {
-            for event in self.events(kind)? {
-                let path = event["path"].as_str().context("a path")?.to_owned();
-                arrivals.entry(path).or_default().push(event);
-            }
-        }
         let mut ends = self.events("job.done")?;
         ends.extend(self.events("job.failed")?);
+        let mut starts = self.events("watch.found")?;
+        starts.extend(self.events("hook.received")?);
+        starts.extend(self.events("schedule.due")?);
         let mails = self.post.messages()?;
         Ok(Found {
             jobs: self.jobs()?,
-            arrivals,
+            arrivals: self.by_path(&ARRIVED)?,
+            held: self.by_path(&["file.held"])?,
+            quarantined: self.events("file.quarantined")?,
             delivered: self.events("file.delivered")?,
             called: self.events("rule.called")?,
+            starts,
+            skipped: self.events("schedule.skipped")?,
             ends,
             removed: self.events("file.removed")?,
             requests: self.receiver.got(),
@@ -98,6 +116,19 @@ impl Site {
             runs: self.runs(),
         })
     }
+}
+
+impl Found {
+    /// The events of an upload that start its routes.
+    pub(super) fn begun(&self, path: &str) -> &[Value] {
+        let all = if is_held(path) { &self.held } else { &self.arrivals };
+        all.get(path).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Whether a mount holds what is uploaded there.
+pub(super) fn is_held(path: &str) -> bool {
+    path.starts_with("/held/")
 }
 
 fn mail(message: &str) -> Result<Mail> {

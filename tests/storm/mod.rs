@@ -1,5 +1,6 @@
-//! The storm: two nodes over one database are killed at random moments, while clients upload files
-//! that start routes of every step word. Afterwards every effect is counted.
+//! The storm: two nodes over one database are killed at random moments, while routes of every step
+//! word are started: by files that clients upload, and some by a folder that is watched, by the
+//! clock and by web hooks. Afterwards every effect is counted.
 //!
 //! `ENTREPOT_STORM_MINUTES` asks for a longer storm than that of every day, `ENTREPOT_STORM_SEED`
 //! for the decisions of another one, which says its seed at its beginning.
@@ -9,6 +10,7 @@ mod found;
 mod receiver;
 mod routes;
 mod site;
+mod starts;
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
@@ -84,7 +86,9 @@ impl Storm {
             let count = 1 + self.dice.roll(FILES);
             let folders = self.some(count);
             clients.push(self.site.upload(node, &folders)?);
+            self.site.starts.put()?;
         }
+        let posting = [self.site.post(0)?, self.site.post(1)?];
         let victims: &[usize] = match self.dice.roll(7) {
             0..3 => &[0],
             3..6 => &[1],
@@ -109,6 +113,13 @@ impl Storm {
         }
         for client in clients {
             self.site.uploaded(client)?;
+        }
+        for message in posting {
+            self.site.starts.answered(message)?;
+        }
+        // A sender that heard no answer may send its message again.
+        if self.dice.roll(2) == 0 {
+            self.site.starts.post_again(&self.site.nodes[0])?;
         }
         self.site.approve()
     }
@@ -148,6 +159,7 @@ impl Storm {
             self.round()?;
         }
         self.complete()?;
+        self.site.starts.stop_clock(&self.site.nodes[0])?;
         self.settle()?;
         // What is left of files that jobs made goes at the next start.
         for node in &mut self.site.nodes {

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::receiver::Receiver;
 use super::routes::{Route, Upload, routes};
+use super::starts::{Posting, REFUSAL, Starts};
 use crate::hooks::{apply, script};
 use crate::hosts::SampleHost;
 use crate::routes::{directory, remote};
@@ -59,6 +60,9 @@ pub(super) struct Site {
     pub(super) partner: PathBuf,
     pub(super) source: PathBuf,
     book: PathBuf,
+    /// The folder of the endpoint whose mount `/held` holds what comes.
+    pub(super) vault: PathBuf,
+    pub(super) starts: Starts,
     pub(super) bucket: S3Server,
     pub(super) peer: Sshd,
     pub(super) receiver: Receiver,
@@ -68,6 +72,8 @@ pub(super) struct Site {
     /// What every file holds that a client began to upload, by path.
     pub(super) sent: BTreeMap<String, Vec<u8>>,
     pub(super) acknowledged: BTreeSet<String>,
+    /// Files that clients saw refused.
+    pub(super) refused: usize,
     clamd: Clamd,
     sample: SampleHost,
     _postgres: Postgres,
@@ -93,6 +99,7 @@ impl Site {
             Ok(folder)
         };
         let (partner, source, book) = (folder("partner")?, folder("source")?, folder("book")?);
+        let (vault, starts) = (folder("vault")?, Starts::new(folder("drop")?));
         let site = Site {
             routes: routes(),
             login,
@@ -103,6 +110,7 @@ impl Site {
             token: String::new(),
             sent: BTreeMap::new(),
             acknowledged: BTreeSet::new(),
+            refused: 0,
             clamd: Clamd::start()?,
             sample: SampleHost::start()?,
             _postgres: postgres,
@@ -110,6 +118,8 @@ impl Site {
             partner,
             source,
             book,
+            vault,
+            starts,
         };
         site.configured()
     }
@@ -129,6 +139,7 @@ impl Site {
         documents = documents.replace("CLERK1,", "CLERK,").replace("CLERK2,", "CLERK,");
         documents += "---\naccount: {name: treasury, type: group}\n";
         documents += OTHERS;
+        documents += &self.starts.documents();
         let rules = self.routes.iter().map(Route::document);
         documents.extend(rules.map(|rule| rule.replace("ENTER", enter).replace("BOOK", book)));
         apply(first, &documents)?;
@@ -141,7 +152,7 @@ impl Site {
             node.start()?;
         }
         let made: String = self.folders().iter().map(|name| format!("mkdir {name}\n")).collect();
-        self.login.sftp_batch(&self.nodes[0], &made)?;
+        self.login.sftp_batch(&self.nodes[0], &format!("{made}mkdir no\n"))?;
         Ok(self)
     }
 
@@ -151,7 +162,11 @@ impl Site {
         documents += &(self.bucket.endpoint("bucket") + "---\n");
         documents += &directory("partner", &self.partner)?;
         documents += &directory("source", &self.source)?;
+        documents += &directory("vault", &self.vault)?;
+        documents += "mount: {name: held, account: acme, path: /held, endpoint: vault, \
+                      hold: true}\n---\n";
         let documents = documents.replace("/partner}", "/partner, shared: true}");
+        let documents = documents.replace("/vault}", "/vault, shared: true}");
         let certificate = self.post.certificate().lines();
         let certificate: String = certificate.map(|line| format!("        {line}\n")).collect();
         Ok(documents
@@ -210,7 +225,9 @@ impl Site {
         for folder in folders {
             let path = self.prepare(folder)?;
             let local = scratch.join(path.rsplit('/').next().context("a name")?);
-            batch += &format!("put {} {path}\n!echo {path} >> {}\n", text(&local)?, text(&ledger)?);
+            let (local, ledger, refused) = (text(&local)?, text(&ledger)?, refused(&path)?);
+            batch += &format!("-put {local} {refused}\n!echo {refused} >> {ledger}\n");
+            batch += &format!("put {local} {path}\n!echo {path} >> {ledger}\n");
         }
         let node = self.nodes.get(node).context("no such node")?;
         let mut child = self.login.sftp(node)?.spawn()?;
@@ -219,12 +236,26 @@ impl Site {
         Ok(Uploading { child, ledger })
     }
 
-    /// Waits for the end of a client, and takes down what it saw acknowledged.
-    pub(super) fn uploaded(&mut self, mut uploading: Uploading) -> Result<()> {
-        uploading.child.wait()?;
-        let seen = std::fs::read_to_string(&uploading.ledger)?;
-        self.acknowledged.extend(seen.lines().map(str::to_owned));
+    /// Waits for the end of a client, and takes down what it saw acknowledged and refused.
+    pub(super) fn uploaded(&mut self, uploading: Uploading) -> Result<()> {
+        let output = uploading.child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        for path in std::fs::read_to_string(&uploading.ledger)?.lines() {
+            if !path.starts_with("/no/") {
+                self.acknowledged.insert(path.to_owned());
+                continue;
+            }
+            let told = format!("dest open \"{path}\": Permission denied");
+            let is_refused = said.contains(&told) && said.contains(REFUSAL);
+            ensure!(is_refused, "{path} was not refused: {said}");
+            self.refused += 1;
+        }
         Ok(())
+    }
+
+    /// Posts a message to one of the nodes.
+    pub(super) fn post(&mut self, node: usize) -> Result<Posting> {
+        self.starts.post(self.nodes.get(node).context("no such node")?)
     }
 
     /// The command line of somebody who approves.
@@ -235,11 +266,15 @@ impl Site {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Says yes to all that is asked.
+    /// Says yes to all that is asked. Files that are held until then are not to be seen.
     pub(super) fn approve(&self) -> Result<()> {
         let asked: Value =
             serde_json::from_str(&self.treasurer(&["job", "approvals", "--json"])?)?;
         for job in asked.as_array().into_iter().flatten() {
+            let text = job["text"].as_str().context("a text")?;
+            if let Some(held) = text.strip_prefix("/held/") {
+                ensure!(!self.vault.join(held).exists(), "{held} is there and was not released");
+            }
             let job = job["job"].as_str().context("a job")?;
             // It may have been answered a moment ago.
             let _ = self.treasurer(&["job", "approve", job]);
@@ -252,6 +287,11 @@ impl Site {
         let runs = std::fs::read_to_string(self.book.join("runs"));
         runs.unwrap_or_default().lines().map(str::to_owned).collect()
     }
+}
+
+/// Where a rule lets nobody upload the file of this path to.
+fn refused(path: &str) -> Result<String> {
+    Ok(format!("/no/{}", path.rsplit('/').next().context("a name")?))
 }
 
 /// What lies where a route fetches, for an uploaded file.
