@@ -71,7 +71,7 @@ fn uses(reference: &Reference) -> bool {
         Kind::Key | Kind::Endpoint => true,
         Kind::Account => {
             let field = &reference.field;
-            let asks = ["users.", "managers.", "callers."];
+            let asks = ["users.", "managers.", "callers.", "terminals."];
             !asks.iter().any(|start| field.starts_with(start)) && !field.contains(".approve.by.")
         }
         Kind::Site | Kind::Policy | Kind::Mount | Kind::Model | Kind::Rule | Kind::Listener => {

@@ -191,10 +191,15 @@ impl<'a> Relations<'a> {
         if let Some(problem) = self.unfit(&model.endpoint, EndpointUse::Host) {
             return Some(("endpoint".to_owned(), problem));
         }
-        let mut callers = model.callers.keys();
-        let name = callers.find(|name| self.account(name).is_some_and(is_link))?;
-        let problem = format!("'{name}' is a share link, which calls nothing");
-        Some((format!("callers.{name}"), problem))
+        let is_wrong = |name: &Name| self.account(name).is_some_and(is_link);
+        let (field, name) = if let Some(name) = model.callers.keys().find(|name| is_wrong(name)) {
+            (format!("callers.{name}"), name)
+        } else {
+            let mut terminals = model.terminals.iter().enumerate();
+            let (at, name) = terminals.find(|(_, name)| is_wrong(name))?;
+            (format!("terminals.{at}"), name)
+        };
+        Some((field, format!("'{name}' is a share link, which calls nothing")))
     }
 
     fn of_rule(&self, rule: &Rule) -> Option<(String, String)> {

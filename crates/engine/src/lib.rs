@@ -427,6 +427,11 @@ impl Engine {
         self.shared.work.used()
     }
 
+    /// The host applications that are deployed here.
+    pub fn applications(&self) -> &Applications {
+        &self.shared.applications
+    }
+
     /// How many places each pool has, and how many of them jobs have.
     pub fn pools(&self) -> Vec<PoolUse> {
         let places = &self.shared.places;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use entrepot_auth::Gate;
 use entrepot_db::{Db, DbError, JobCounts, LaneCounts};
 use entrepot_engine::Engine;
+use entrepot_host::{Gauge, ModelFigures, StateGauge};
 use entrepot_journal::{Recorder, SYNC_BUCKETS_US};
 use entrepot_net::guard::UnauthenticatedConnections;
 use entrepot_nouns::{Direction, Pool, Protocol, Timestamp};
@@ -100,6 +101,7 @@ impl Collector for Scrape {
         self.journal(&mut encoder)?;
         self.engine(&mut encoder)?;
         self.sinks(&mut encoder)?;
+        self.host_sessions(&mut encoder)?;
         self.jobs(&mut encoder)
     }
 }
@@ -298,6 +300,30 @@ impl Scrape {
         for meters in &self.sinks {
             let behind = of(&meters.behind) as f64;
             family.encode_family(&[("sink", meters.name.as_str())])?.encode_gauge(&behind)?;
+        }
+        Ok(())
+    }
+
+    /// Sessions with hosts, by state.
+    fn host_sessions(&self, encoder: &mut DescriptorEncoder) -> Encoded {
+        let models = self.parts.engine.applications().all_figures();
+        let at = |gauge: &Gauge| gauge.peak_at.map_or(0.0, |at| at.micros() as f64 / 1e6);
+        type Shown<'a> = &'a dyn Fn(&Gauge) -> f64;
+        let families: [(&str, &str, Shown<'_>); 3] = [
+            ("entrepot_host_sessions", "Sessions with hosts.", &|it| it.now as f64),
+            ("entrepot_host_sessions_peak", "Most at a time.", &|it| it.peak as f64),
+            ("entrepot_host_sessions_peak_timestamp_seconds", "When there were so many.", &at),
+        ];
+        for (name, about, shown) in families {
+            let mut family = gauges(encoder, name, about)?;
+            for ModelFigures { site, model, figures } in &models {
+                for StateGauge { state, gauge } in figures.states() {
+                    let (site, model) = (site.to_string(), model.to_string());
+                    let labels =
+                        [("site", site.as_str()), ("model", model.as_str()), ("state", state)];
+                    family.encode_family(&labels)?.encode_gauge(&shown(&gauge))?;
+                }
+            }
         }
         Ok(())
     }

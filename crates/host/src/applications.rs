@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use entrepot_journal::{JournalError, Recorder, Scope};
+use entrepot_journal::{Recorder, Scope};
 use entrepot_net::tls::ServerTrust;
 use entrepot_nouns::endpoint::{Tn3270Target, Tn3270Tls};
 use entrepot_nouns::event::ProcedureFact;
-use entrepot_nouns::{Fact, FieldError, Model as ModelNoun, Name, Secret, SiteId};
+use entrepot_nouns::{Fact, FieldError, Model as ModelNoun, Name, Secret, SessionId, SiteId};
 use entrepot_tn3270_proto::CodePage;
 use entrepot_tn3270_proto::model::Device;
 use parking_lot::RwLock;
@@ -18,10 +19,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::address::{HostAddress, HostTls};
 use crate::model::{Described, Model, RowSet, check, described};
-use crate::pool::{Caller, Pool, PoolError, PoolFigures, PoolSettings};
+use crate::pool::{Caller, Pool, PoolFigures, PoolSettings, PooledSession};
 use crate::procedure::CallError;
+use crate::procedure_error::ProcedureError;
 use crate::session::HostOptions;
-use crate::view::ScreenView;
+use crate::sessions::HeldSessions;
+
+mod clients;
+
+pub use clients::HostClient;
 
 /// Of US English, where neither endpoint nor model says another one.
 const USUAL_PAGE: u16 = 37;
@@ -37,6 +43,17 @@ pub struct Deployment {
     pub target: Tn3270Target,
     /// The values that sessions have, as CSV.
     pub users: Option<Secret>,
+}
+
+/// The sessions of a model.
+#[derive(Clone, Debug)]
+pub struct ModelFigures {
+    /// The site that owns the model.
+    pub site: SiteId,
+    /// Its name.
+    pub model: Name,
+    /// What there is of its sessions.
+    pub figures: PoolFigures,
 }
 
 /// A procedure that somebody calls.
@@ -63,63 +80,12 @@ pub struct Called {
     pub row_sets: Vec<RowSet>,
 }
 
-/// A procedure was not called, or did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcedureError {
-    /// Nothing of this name is deployed.
-    #[error("there is no model '{0}' that can be called on this node")]
-    NoModel(String),
-    /// The model does not name the account among its callers.
-    #[error("the account may not call '{procedure}' of the model '{model}'")]
-    NotAllowed {
-        /// Which model it is.
-        model: Name,
-        /// Which procedure of it.
-        procedure: String,
-    },
-    /// There is no session for it.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// It ended with an error.
-    #[error("{error}")]
-    Call {
-        /// What went wrong.
-        error: CallError,
-        /// The entity that stood then, and what the screen showed.
-        stood: Box<Stood>,
-    },
-    /// The call could not be recorded, so that its result is not given.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
-
-/// Where a session stood when a procedure failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stood {
-    /// The entity, where it was one of the model.
-    pub entity: Option<String>,
-    /// The rows of the screen, without secrets.
-    pub screen: Option<ScreenView>,
-}
-
-impl ProcedureError {
-    /// The error catalogue's code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            ProcedureError::NoModel(_) => "EP1314",
-            ProcedureError::NotAllowed { .. } => "EP1315",
-            ProcedureError::Pool(error) => error.code(),
-            ProcedureError::Call { error, .. } => error.code(),
-            ProcedureError::Journal(error) => error.code(),
-        }
-    }
-}
-
 /// A model that can be called.
 struct Deployed {
     deployment: Deployment,
     model: Arc<Model>,
     pool: Pool,
+    sessions: Arc<HeldSessions>,
     stop: CancellationToken,
     keeper: JoinHandle<()>,
 }
@@ -189,10 +155,16 @@ impl Applications {
                 return Err(format!("the definition has no variable '{name}'"));
             }
         }
-        let (pool, keeper) = Pool::new(settings, self.0.recorder.env().clone());
+        let (pool, mut keeper) = Pool::new(settings, self.0.recorder.env().clone());
         let stop = CancellationToken::new();
-        let keeper = tokio::spawn(keeper.run(stop.clone()));
-        Ok(Deployed { deployment, model, pool, stop, keeper })
+        let name = deployment.model.name.clone();
+        let sessions = HeldSessions::new(name, self.0.recorder.clone());
+        let watching = Arc::clone(&sessions).watch(keeper.retaken());
+        let keeping = keeper.run(stop.clone());
+        let keeper = tokio::spawn(async {
+            tokio::join!(keeping, watching);
+        });
+        Ok(Deployed { deployment, model, pool, sessions, stop, keeper })
     }
 
     /// Logs all sessions off.
@@ -260,36 +232,66 @@ impl Applications {
         Ok(self.find(site, model)?.pool.figures())
     }
 
+    /// The sessions of all models on this node, by site and name.
+    pub fn all_figures(&self) -> Vec<ModelFigures> {
+        let deployed = self.0.deployed.read();
+        let mut all: Vec<ModelFigures> = deployed
+            .iter()
+            .map(|((site, model), deployed)| ModelFigures {
+                site: *site,
+                model: model.clone(),
+                figures: deployed.pool.figures(),
+            })
+            .collect();
+        all.sort_by(|one, other| (one.site, &one.model).cmp(&(other.site, &other.model)));
+        all
+    }
+
     /// Calls a procedure, whoever may. The call is recorded, however it ends.
     ///
     /// # Errors
     /// See [`ProcedureError`].
     pub async fn call(&self, call: ProcedureCall) -> Result<Called, ProcedureError> {
         let ProcedureCall { scope, caller, model, procedure, input } = call;
-        let begun = self.0.recorder.env().elapsed();
         let deployed = self.find(scope.site, &model)?;
+        let fact = self.fact(model, procedure.clone());
         let called = deployed.call(caller, &procedure, input).await;
+        self.record(&scope, fact, called)
+    }
+
+    fn fact(&self, model: Name, procedure: String) -> BegunCall {
+        let begun = self.0.recorder.env().elapsed();
+        BegunCall { model, procedure, host_session: None, begun }
+    }
+
+    /// Records a call that has ended.
+    fn record(
+        &self,
+        scope: &Scope,
+        begun: BegunCall,
+        called: Result<Called, ProcedureError>,
+    ) -> Result<Called, ProcedureError> {
+        let BegunCall { model, procedure, host_session, begun } = begun;
         let took = self.0.recorder.env().elapsed().saturating_sub(begun);
         let call = ProcedureFact {
             model,
             procedure,
+            host_session,
             milliseconds: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             code: called.as_ref().err().map(|error| error.code().to_owned()),
             outcome: called.as_ref().err().and_then(ProcedureError::outcome).map(str::to_owned),
         };
-        self.0.recorder.record(&scope, Fact::ProcedureCalled { call })?;
+        self.0.recorder.record(scope, Fact::ProcedureCalled { call })?;
         called
     }
 }
 
-impl ProcedureError {
-    /// The word of the model for it, where the application refused.
-    pub fn outcome(&self) -> Option<&str> {
-        match self {
-            ProcedureError::Call { error: CallError::Outcome { error, .. }, .. } => Some(error),
-            _ => None,
-        }
-    }
+/// A call of a procedure that is to be recorded.
+struct BegunCall {
+    model: Name,
+    procedure: String,
+    host_session: Option<SessionId>,
+    begun: Duration,
 }
 
 impl Deployed {
@@ -299,22 +301,31 @@ impl Deployed {
         procedure: &str,
         input: BTreeMap<String, String>,
     ) -> Result<Called, ProcedureError> {
-        if self.model.procedures.value(procedure).is_none() {
-            // No session is needed to say so.
-            let known: Vec<&str> = self.model.procedures.names().collect();
-            let known = known.join(", ");
-            let what = format!("there is no procedure '{procedure}': there are {known}");
-            let stood = Box::default();
-            return Err(ProcedureError::Call { error: CallError::Caller(what), stood });
-        }
+        // No session is needed to say so.
+        self.knows(procedure)?;
         let mut session = self.pool.session(caller).await?;
+        self.call_in(&mut session, procedure, input).await
+    }
+
+    fn knows(&self, procedure: &str) -> Result<(), ProcedureError> {
+        if self.model.procedures.value(procedure).is_some() {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.model.procedures.names().collect();
+        let known = known.join(", ");
+        let what = format!("there is no procedure '{procedure}': there are {known}");
+        Err(ProcedureError::Call { error: CallError::Caller(what), stood: Box::default() })
+    }
+
+    async fn call_in(
+        &self,
+        session: &mut PooledSession,
+        procedure: &str,
+        input: BTreeMap<String, String>,
+    ) -> Result<Called, ProcedureError> {
         match session.call(procedure, input).await {
             Ok(result) => Ok(Called { result, row_sets: self.model.row_sets(procedure) }),
-            Err(error) => {
-                let entity = session.standing().map(str::to_owned);
-                let stood = Box::new(Stood { entity, screen: session.screen() });
-                Err(ProcedureError::Call { error, stood })
-            }
+            Err(error) => Err(ProcedureError::of(error, session)),
         }
     }
 }

@@ -17,16 +17,18 @@ pub mod model;
 mod player;
 mod pool;
 mod procedure;
+mod procedure_error;
 mod recorder;
 mod sample;
 mod session;
+mod sessions;
 mod shown;
 mod view;
 
 pub use action::{Action, ActionError, Place};
 pub use address::{HostAddress, HostTls};
 pub use applications::{
-    Applications, Called, Deployment, ProcedureCall, ProcedureError, Stood, check_model,
+    Applications, Called, Deployment, HostClient, ModelFigures, ProcedureCall, check_model,
     check_target,
 };
 pub use entrepot_journal::Scope;
@@ -39,13 +41,15 @@ pub use player::{
     Speak,
 };
 pub use pool::{
-    Caller, Gauge, HeldSession, Pool, PoolError, PoolFigures, PoolKeeper, PoolSettings,
-    PooledSession,
+    Caller, Gauge, HeldSession, Holding, Pool, PoolError, PoolFigures, PoolKeeper, PoolSettings,
+    PooledSession, StateGauge,
 };
-pub use procedure::{Application, CallError, LoggedOff};
+pub use procedure::{Application, CallError, LoggedOff, ScreenWait, TypeTo};
+pub use procedure_error::{ProcedureError, Stood};
 pub use recorder::{Recorder, RecorderOptions, RecorderReport, TraceFiles};
 pub use sample::{
     LastPage, SAMPLE_LOANS, SAMPLE_MODEL, SampleHost, SampleLibrary, SampleLoan, SampleTerminal,
 };
 pub use session::{HostOptions, HostSession};
-pub use view::{FieldView, ScreenView};
+pub use sessions::{HostScreen, HostSessionState, HostSessionView, SessionKind, SessionWork};
+pub use view::{CellView, FieldView, ScreenView};

@@ -34,3 +34,5 @@ pub const ORDERS: usize = 1_024;
 pub const STALE_SESSIONS: usize = 1_000;
 /// When a pool stops, its sessions have so long to come back and to be logged off.
 pub const STOP_TIME: Duration = Duration::from_secs(10);
+/// Longest time for which a client may wait for a screen.
+pub const SCREEN_WAIT: Duration = Duration::from_secs(300);

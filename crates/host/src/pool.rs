@@ -14,6 +14,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use entrepot_nouns::Env;
@@ -21,7 +22,8 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::limits::{ORDERS, STALE_SESSIONS};
-pub use figures::{Gauge, PoolFigures};
+pub use book::Holding;
+pub use figures::{Gauge, PoolFigures, StateGauge};
 pub use keeper::PoolKeeper;
 use keeper::{Given, Order};
 pub use leased::{HeldSession, PooledSession};
@@ -80,7 +82,21 @@ impl Pool {
         Err(PoolError::Late { seconds: wait.as_secs(), failure: None })
     }
 
-    /// Goes on with a session that was suspended.
+    /// Waits for a session that nobody else has had or will have: it stands where the host begins,
+    /// and has these variables or, if there are none, those of sessions of the pool.
+    ///
+    /// # Errors
+    /// There is none in time, or none can be opened.
+    pub async fn own_session(
+        &self,
+        variables: BTreeMap<String, String>,
+    ) -> Result<PooledSession, PoolError> {
+        let until = self.env.elapsed() + self.settings.limits.wait.duration();
+        let (reply, given) = oneshot::channel();
+        self.ask(Order::Own { variables, until, reply }, given).await
+    }
+
+    /// Goes on with a session that is held.
     ///
     /// # Errors
     /// It is not held any more.

@@ -4,5 +4,5 @@ mod application;
 mod called;
 mod values;
 
-pub use application::{Application, LoggedOff};
+pub use application::{Application, LoggedOff, ScreenWait, TypeTo};
 pub use called::CallError;

@@ -155,7 +155,12 @@ impl HostSession {
     ) -> Result<(), HostError> {
         self.terminal.press(key)?;
         self.send().await?;
-        self.wait_until(what, done).await
+        self.wait_within(self.options.patience, what, done).await
+    }
+
+    /// Longest time for a wait, unless somebody says another one.
+    pub(crate) fn patience(&self) -> Duration {
+        self.options.patience
     }
 
     pub(crate) fn terminal(&self) -> &Terminal {
@@ -168,7 +173,16 @@ impl HostSession {
         what: &str,
         done: impl Fn(&Terminal) -> bool,
     ) -> Result<(), HostError> {
-        let patience = self.options.patience;
+        self.wait_within(self.options.patience, what, done).await
+    }
+
+    /// The same within another time.
+    pub(crate) async fn wait_within(
+        &mut self,
+        patience: Duration,
+        what: &str,
+        done: impl Fn(&Terminal) -> bool,
+    ) -> Result<(), HostError> {
         let reading = async {
             while !done(&self.terminal) {
                 self.read().await?;

@@ -2,12 +2,13 @@
 
 use entrepot_tn3270_proto::client::Mode;
 use entrepot_tn3270_proto::{Screen, Terminal, text};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::action::Place;
 
 /// The screen at a moment. Rows and columns count from 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScreenView {
     /// Its rows from the top, each as wide as the screen is.
     pub rows: Vec<String>,
@@ -25,7 +26,7 @@ pub struct ScreenView {
 }
 
 /// A position of a screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CellView {
     /// From 1 at the top.
     pub row: usize,
@@ -34,7 +35,7 @@ pub struct CellView {
 }
 
 /// A field of a screen, behind its attribute.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FieldView {
     /// Its first position.
     #[serde(flatten)]

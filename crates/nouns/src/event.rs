@@ -41,7 +41,9 @@ pub use approval::ApprovalFact;
 pub use as2::*;
 pub use backup::{BackupFact, ConfigExportFact};
 pub use clock::EventClock;
-pub use endpoint::{DisabledFact, ProcedureFact};
+pub use endpoint::{
+    DisabledFact, HostSessionEnd, HostSessionEnding, HostSessionFact, ProcedureFact,
+};
 pub use expected::ExpectedFact;
 pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
 pub use job::*;
@@ -367,6 +369,18 @@ facts! {
         /// Which one, and how it ended.
         #[serde(flatten)]
         call: ProcedureFact,
+    }
+    /// A client holds a session with a host.
+    "host-session.opened" HostSessionOpened {
+        /// Which one.
+        #[serde(flatten)]
+        session: HostSessionFact,
+    }
+    /// A client does not hold a session with a host any more.
+    "host-session.ended" HostSessionEnded {
+        /// Which one, and why.
+        #[serde(flatten)]
+        end: HostSessionEnd,
     }
     /// A crash hid the answer: the file was found published at the next start.
     "file.recovered" FileRecovered {

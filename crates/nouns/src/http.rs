@@ -51,8 +51,8 @@ pub enum HttpService {
     /// `/as2`: messages of partners of AS2. Listeners of `http` may serve it to the world, for
     /// messages are signed and encrypted by themselves.
     As2,
-    /// `/api/v1/models/MODEL/procedures`: procedures of host applications, for accounts that may
-    /// call them.
+    /// `/api/v1/models/MODEL/procedures` and `sessions`: procedures of host applications and
+    /// sessions with them, for accounts that may use them.
     Host,
 }
 

@@ -43,6 +43,10 @@ pub struct Model {
     /// them. Nobody else may, administrators neither. Rules need not be named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub callers: BTreeMap<Name, Vec<String>>,
+    /// Who may work at the screens of sessions, as at a terminal, whatever procedures there are:
+    /// accounts or groups. `*` of `callers` does not say so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terminals: Vec<Name>,
     /// Nodes that have sessions with the host, by their names. Unset: all; each of them then has a
     /// session for every line of `users`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -60,6 +64,18 @@ impl Model {
     pub fn may_call(&self, lineage: &[Name], procedure: &str) -> bool {
         let allowed = lineage.iter().filter_map(|name| self.callers.get(name));
         allowed.flatten().any(|name| name == "*" || name == procedure)
+    }
+
+    /// Whether an account of this lineage may work at the screens of a session.
+    pub fn may_use_terminals(&self, lineage: &[Name]) -> bool {
+        lineage.iter().any(|name| self.terminals.contains(name))
+    }
+
+    /// Whether an account of this lineage may hold a session: to call something in it, or to work
+    /// at its screens.
+    pub fn may_hold_sessions(&self, lineage: &[Name]) -> bool {
+        self.may_use_terminals(lineage)
+            || lineage.iter().any(|name| self.callers.contains_key(name))
     }
 
     /// The values of sessions, one after the other.
@@ -136,7 +152,10 @@ impl Noun for Model {
         let callers = self.callers.keys();
         let callers =
             callers.map(|name| Reference::new(format!("callers.{name}"), Kind::Account, name));
-        std::iter::once(endpoint).chain(callers).collect()
+        let terminals = self.terminals.iter().enumerate();
+        let terminals = terminals
+            .map(|(at, name)| Reference::new(format!("terminals.{at}"), Kind::Account, name));
+        std::iter::once(endpoint).chain(callers).chain(terminals).collect()
     }
     fn check(&self) -> Result<(), FieldError> {
         if self.definition.len() > MODEL_DEFINITION_BYTES {
@@ -146,6 +165,10 @@ impl Noun for Model {
         if self.callers.len() > MODEL_CALLERS {
             let what = format!("there are more than {MODEL_CALLERS}: name a group");
             return Err(FieldError::new("callers", what));
+        }
+        if self.terminals.len() > MODEL_CALLERS {
+            let what = format!("there are more than {MODEL_CALLERS}: name a group");
+            return Err(FieldError::new("terminals", what));
         }
         if let Some((name, _)) = self.callers.iter().find(|(_, names)| names.is_empty()) {
             let what = "name procedures, or '*' for all of them";
@@ -196,7 +219,13 @@ mod tests {
         assert!(!model.may_call(&[anna.clone(), clerks], "renew_loan"));
         assert!(!model.may_call(&[anna], "find_loans"));
         assert!(model.may_call(&[name("boss")], "renew_loan"));
-        assert_eq!(model.references().len(), 3);
+        assert!(
+            !model.may_use_terminals(&[name("boss")]) && model.may_hold_sessions(&[name("boss")])
+        );
+        assert!(!model.may_hold_sessions(&[name("tom")]));
+        let model = Model { terminals: vec![name("tom")], ..model };
+        assert!(model.may_use_terminals(&[name("tom")]) && model.may_hold_sessions(&[name("tom")]));
+        assert_eq!(model.references().len(), 4);
         let nothing = Model { callers: [(name("x"), Vec::new())].into(), ..model };
         assert_eq!(nothing.check().unwrap_err().field, "callers.x");
     }

@@ -39,8 +39,10 @@ pub struct SessionPool {
     pub max_uses: Option<u32>,
     /// A session that a client has left somewhere must be home, or logged off, within so long.
     pub rogue_time: Period,
-    /// A session that a client holds between its requests is taken from it after so long.
+    /// A session that a client holds is taken from it when nothing has come for so long.
     pub hold: Period,
+    /// The same for a session that its client has suspended.
+    pub suspend: Period,
     /// A user whose session ended without a log-off rests for so long, for the host may not know
     /// yet that the session is over.
     pub user_rest: Period,
@@ -62,6 +64,7 @@ impl Default for SessionPool {
             max_uses: None,
             rogue_time: Period::from_seconds(30),
             hold: Period::from_seconds(300),
+            suspend: Period::from_seconds(3_600),
             user_rest: Period::from_seconds(300),
         }
     }
@@ -105,6 +108,7 @@ impl SessionPool {
             ("max_age", self.max_age),
             ("rogue_time", Some(self.rogue_time)),
             ("hold", Some(self.hold)),
+            ("suspend", Some(self.suspend)),
         ];
         for (field, time) in times {
             if time.is_some_and(|time| time == Period::from_seconds(0)) {
@@ -135,6 +139,8 @@ mod tests {
             ("max_uses", SessionPool { max_uses: Some(0), ..usual.clone() }),
             ("idle_check", SessionPool { idle_check: zero, ..usual.clone() }),
             ("max_age", SessionPool { max_age: Some(zero), ..usual.clone() }),
+            ("hold", SessionPool { hold: zero, ..usual.clone() }),
+            ("suspend", SessionPool { suspend: zero, ..usual.clone() }),
         ] {
             let error = pool.check("pool").unwrap_err();
             assert_eq!(error.field, format!("pool.{field}"));

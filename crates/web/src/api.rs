@@ -11,6 +11,7 @@ mod configuration;
 mod events;
 mod explanations;
 mod feed;
+mod host_sessions;
 mod jobs;
 mod links;
 mod live;

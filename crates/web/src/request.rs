@@ -163,7 +163,8 @@ fn is_served(connection: &Connection, path: &str) -> bool {
     let is_below = |root: &str| {
         path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if is_below("/api/v1/models") && path.contains("/procedures") {
+    let of_model = path.strip_prefix("/api/v1/models/").and_then(|rest| rest.split('/').nth(1));
+    if of_model.is_some_and(|word| ["procedures", "sessions"].contains(&word)) {
         let config = &connection.config;
         config.serves(HttpService::Host)
     } else if is_below("/api") {

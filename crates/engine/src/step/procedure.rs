@@ -105,10 +105,14 @@ fn failed(error: ProcedureError) -> StepError {
         ProcedureError::Call {
             error: CallError::Caller(_) | CallError::Outcome { .. }, ..
         }
-        | ProcedureError::NotAllowed { .. } => StepError::permanent(code, text),
+        | ProcedureError::NotAllowed { .. }
+        | ProcedureError::NoTerminal(_)
+        | ProcedureError::NoSession(_) => StepError::permanent(code, text),
         // A host that is away, a model that is being changed: it may pass.
         ProcedureError::NoModel(_)
         | ProcedureError::Pool(_)
+        | ProcedureError::Busy(_)
+        | ProcedureError::Suspended(_)
         | ProcedureError::Call { .. }
         | ProcedureError::Journal(_) => StepError::transient(code, text),
     }

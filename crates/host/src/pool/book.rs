@@ -22,9 +22,9 @@ pub(crate) enum SessionState {
     Pending,
     /// It rests at home and waits for a caller.
     Idle,
-    /// A caller has it, or it goes home behind one, or is logged off.
+    /// A caller has it, or a client works with it, or it goes home behind one, or is logged off.
     Active,
-    /// A client holds it between its requests.
+    /// Its client goes on with it later.
     Suspended,
     /// A client left it, or it did not find home.
     Rogue,
@@ -35,6 +35,8 @@ pub(crate) enum SessionState {
 pub(crate) enum Deed {
     /// Connect, and go home.
     Open { slot: SlotId, user: Option<UserNumber> },
+    /// Connect for the caller with the ticket, and go nowhere.
+    OpenOwn { slot: SlotId, user: Option<UserNumber>, ticket: Ticket },
     /// The session belongs to the caller with the ticket.
     Give { slot: SlotId, ticket: Ticket },
     /// See whether it is there and at home.
@@ -62,6 +64,24 @@ pub(crate) enum CameBack {
     Left,
     /// The connection has ended.
     Broken,
+}
+
+/// How a client holds a session between its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// The next request comes soon.
+    Active,
+    /// The client goes on with it later.
+    Suspended,
+}
+
+/// Whose user a session has that is opened for one caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserSource {
+    /// It has one of the pool, where sessions of that have users.
+    Pool,
+    /// The caller gives what the session needs.
+    Caller,
 }
 
 /// How an attempt to open a session ended.
@@ -92,6 +112,12 @@ struct Slot {
     /// When a key was pressed last, as far as the pool knows.
     pressed_at: Duration,
     uses: u32,
+    /// A client holds it, without a request now.
+    is_held: bool,
+    /// The caller that it was opened for alone.
+    own: Option<Waiting>,
+    /// Nobody else is given it: it is logged off when it comes back.
+    is_apart: bool,
     /// Its entry in the deadlines.
     due: Option<Duration>,
 }
@@ -106,6 +132,12 @@ pub(crate) struct Counts {
     pub(crate) refused: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct WaitingForOwn {
+    waiting: Waiting,
+    users: UserSource,
+}
+
 /// The book of a pool.
 pub(crate) struct Book {
     limits: SessionPool,
@@ -115,6 +147,10 @@ pub(crate) struct Book {
     /// Sessions that can be given, the one that rested last at the end.
     idle: VecDeque<SlotId>,
     queue: CallQueue,
+    /// Callers that wait for sessions of their own.
+    own: VecDeque<WaitingForOwn>,
+    /// A session that is logged off to make place for one of those.
+    making_place: Option<SlotId>,
     due: BTreeSet<(Duration, Item)>,
     /// Unset: sessions have no users.
     users: Option<VecDeque<UserNumber>>,
@@ -145,6 +181,8 @@ impl Book {
             next_slot: 0,
             idle: VecDeque::new(),
             queue,
+            own: VecDeque::new(),
+            making_place: None,
             due: BTreeSet::new(),
             users: (users > 0).then(|| (0..users).collect()),
             deeds: VecDeque::new(),
@@ -180,6 +218,20 @@ impl Book {
     /// A caller waits until a time. `None`: too many wait already.
     pub(crate) fn ask(&mut self, caller: Caller, until: Duration) -> Option<Ticket> {
         let ticket = self.queue.ask(caller, until);
+        self.asked(ticket, until)
+    }
+
+    /// The same for a session that nobody else has had or will have.
+    pub(crate) fn ask_own(&mut self, users: UserSource, until: Duration) -> Option<Ticket> {
+        let is_full = self.queue.len() + self.own.len() >= size(self.limits.max_waiting);
+        let ticket = (!is_full).then(|| self.queue.new_ticket());
+        self.own.extend(
+            ticket.map(|ticket| WaitingForOwn { waiting: Waiting { ticket, until }, users }),
+        );
+        self.asked(ticket, until)
+    }
+
+    fn asked(&mut self, ticket: Option<Ticket>, until: Duration) -> Option<Ticket> {
         match ticket {
             Some(ticket) => drop(self.due.insert((until, Item::Ticket(ticket)))),
             None => self.counts.refused += 1,
@@ -190,6 +242,7 @@ impl Book {
     /// Forgets callers that do not wait any more.
     pub(crate) fn forget(&mut self, gone: impl Fn(Ticket) -> bool) {
         self.queue.retain(|ticket| !gone(ticket));
+        self.own.retain(|own| !gone(own.waiting.ticket));
         self.due.retain(|(_, item)| !matches!(item, Item::Ticket(ticket) if gone(*ticket)));
     }
 
@@ -197,15 +250,7 @@ impl Book {
     pub(crate) fn opened(&mut self, now: Duration, slot: SlotId, how: Opened, jitter: f64) {
         match how {
             Opened::AtHome => {
-                self.counts.opened += 1;
-                if self.failures > 0 {
-                    self.ramp = 1;
-                }
-                self.failures = 0;
-                self.ramp = (self.ramp * 2).min(size(self.limits.max_pending));
-                if let Some(slot) = self.slots.get_mut(&slot) {
-                    slot.opened_at = now;
-                }
+                self.reached(now, slot);
                 self.rest(now, slot);
             }
             Opened::Unreached | Opened::Failed => {
@@ -222,9 +267,39 @@ impl Book {
         }
     }
 
+    /// A session is open that a caller wanted for itself, and has now.
+    pub(crate) fn opened_own(&mut self, now: Duration, slot: SlotId) {
+        self.reached(now, slot);
+        self.counts.given += 1;
+        self.turn(slot, SessionState::Active);
+        // The caller waits no more.
+        if let Some(Waiting { ticket, until }) = self.slots.get(&slot).and_then(|slot| slot.own) {
+            self.due.remove(&(until, Item::Ticket(ticket)));
+        }
+    }
+
+    fn reached(&mut self, now: Duration, slot: SlotId) {
+        self.counts.opened += 1;
+        if self.failures > 0 {
+            self.ramp = 1;
+        }
+        self.failures = 0;
+        self.ramp = (self.ramp * 2).min(size(self.limits.max_pending));
+        if let Some(slot) = self.slots.get_mut(&slot) {
+            slot.opened_at = now;
+        }
+    }
+
     /// A caller gives a session back.
     pub(crate) fn came_back(&mut self, now: Duration, slot: SlotId, how: CameBack) {
+        let is_apart = self.slots.get(&slot).is_some_and(|slot| slot.is_apart);
         match how {
+            CameBack::AtHome | CameBack::Elsewhere | CameBack::Left if is_apart => {
+                let is_left = how == CameBack::Left;
+                self.turn(slot, if is_left { SessionState::Rogue } else { SessionState::Active });
+                let deed = self.log_off(slot);
+                self.deeds.push_back(deed);
+            }
             CameBack::AtHome => self.rest(now, slot),
             CameBack::Elsewhere => {
                 self.turn(slot, SessionState::Active);
@@ -262,16 +337,39 @@ impl Book {
         self.remove(now, slot, User::Rests);
     }
 
+    /// Somebody has worked at the screens of a session: who is signed on there now, nobody knows.
+    pub(crate) fn set_apart(&mut self, slot: SlotId) {
+        if let Some(slot) = self.slots.get_mut(&slot) {
+            slot.is_apart = true;
+        }
+    }
+
     /// A client holds a session between its requests.
-    pub(crate) fn suspended(&mut self, now: Duration, slot: SlotId) {
-        self.turn(slot, SessionState::Suspended);
-        self.set_due(slot, Some(now + self.limits.hold.duration()));
+    pub(crate) fn held(&mut self, now: Duration, slot: SlotId, how: Holding) {
+        let (state, time) = match how {
+            Holding::Active => (SessionState::Active, self.limits.hold),
+            Holding::Suspended => (SessionState::Suspended, self.limits.suspend),
+        };
+        self.turn(slot, state);
+        self.set_held(slot, Some(now + time.duration()));
     }
 
     /// The client that holds a session goes on with it.
     pub(crate) fn resumed(&mut self, slot: SlotId) {
-        self.set_due(slot, None);
+        self.set_held(slot, None);
         self.turn(slot, SessionState::Active);
+    }
+
+    fn set_held(&mut self, slot: SlotId, until: Option<Duration>) {
+        self.set_due(slot, until);
+        if let Some(slot) = self.slots.get_mut(&slot) {
+            slot.is_held = until.is_some();
+        }
+    }
+
+    /// True if a client holds it, and has no request now.
+    pub(crate) fn is_held(&self, slot: SlotId) -> bool {
+        self.slots.get(&slot).is_some_and(|slot| slot.is_held)
     }
 
     /// What is to be done next; `None`: nothing for now.
@@ -285,13 +383,14 @@ impl Book {
                 return Some(deed);
             }
         }
-        self.give(now).or_else(|| self.open(now))
+        self.give(now).or_else(|| self.open_own(now)).or_else(|| self.open(now))
     }
 
     /// When there is something to be done although nothing happens.
     pub(crate) fn next_time(&self) -> Option<Duration> {
         let first = self.due.first().map(|(due, _)| *due);
-        let attempt = (self.failures > 0 && self.wants_session()).then_some(self.not_before);
+        let wants = self.wants_session() || !self.own.is_empty();
+        let attempt = (self.failures > 0 && wants).then_some(self.not_before);
         first.into_iter().chain(attempt).min()
     }
 
@@ -300,6 +399,7 @@ impl Book {
             Item::Ticket(ticket) => {
                 self.counts.refused += 1;
                 self.queue.retain(|waiting| waiting != ticket);
+                self.own.retain(|own| own.waiting.ticket != ticket);
                 Some(Deed::Refuse { ticket })
             }
             Item::User(user) => {
@@ -308,7 +408,8 @@ impl Book {
             }
             Item::Slot(slot) => {
                 self.slots.get_mut(&slot)?.due = None;
-                if self.is(slot, SessionState::Suspended) {
+                if self.is_held(slot) {
+                    self.set_held(slot, None);
                     self.turn(slot, SessionState::Rogue);
                     return Some(Deed::Retake { slot });
                 }
@@ -357,6 +458,42 @@ impl Book {
             Some(users) => Some(users.pop_front()?),
             None => None,
         };
+        let slot = self.new_slot(now, user, None);
+        Some(Deed::Open { slot, user })
+    }
+
+    /// Opens a session for a caller that wants one of its own; where there is no place for it, one
+    /// that rests is logged off.
+    fn open_own(&mut self, now: Duration) -> Option<Deed> {
+        let WaitingForOwn { waiting, users } = self.own.front().copied()?;
+        let is_early = self.failures > 0 && now < self.not_before;
+        let most = if self.failures > 0 { 1 } else { self.ramp };
+        if is_early || self.of(SessionState::Pending) >= most {
+            return None;
+        }
+        let list = self.users.as_mut().filter(|_| users == UserSource::Pool);
+        let has_user = list.as_ref().is_none_or(|users| !users.is_empty());
+        if self.slots.len() >= size(self.limits.max) || !has_user {
+            if self.making_place.is_some() || !self.queue.is_empty() {
+                return None;
+            }
+            let slot = self.idle.pop_front()?;
+            self.set_due(slot, None);
+            self.making_place = Some(slot);
+            return Some(self.log_off(slot));
+        }
+        let user = list.and_then(VecDeque::pop_front);
+        self.own.pop_front();
+        let slot = self.new_slot(now, user, Some(waiting));
+        Some(Deed::OpenOwn { slot, user, ticket: waiting.ticket })
+    }
+
+    fn new_slot(
+        &mut self,
+        now: Duration,
+        user: Option<UserNumber>,
+        own: Option<Waiting>,
+    ) -> SlotId {
         let slot = self.next_slot;
         self.next_slot += 1;
         let state = SessionState::Pending;
@@ -367,11 +504,14 @@ impl Book {
             rests_since: now,
             pressed_at: now,
             uses: 0,
+            is_held: false,
+            own,
+            is_apart: own.is_some(),
             due: None,
         };
         self.slots.insert(slot, fresh);
         self.count(state, |count| count + 1);
-        Some(Deed::Open { slot, user })
+        slot
     }
 
     /// True if one more session should be opened, but for the pause behind a failure.
@@ -441,6 +581,7 @@ impl Book {
         let Some(gone) = self.slots.remove(&slot) else { return };
         self.idle.retain(|idle| *idle != slot);
         self.count(gone.state, |count| count.saturating_sub(1));
+        self.making_place.take_if(|place| *place == slot);
         let Some((user, users)) = gone.user.zip(self.users.as_mut()) else { return };
         match how {
             User::IsFree => users.push_back(user),

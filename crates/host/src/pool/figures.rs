@@ -24,6 +24,29 @@ impl Gauge {
     }
 }
 
+impl PoolFigures {
+    /// The gauges of states that sessions have, with their words.
+    pub fn states(&self) -> [StateGauge; 5] {
+        let gauge = |state, gauge| StateGauge { state, gauge };
+        [
+            gauge("pending", self.pending),
+            gauge("idle", self.idle),
+            gauge("active", self.active),
+            gauge("suspended", self.suspended),
+            gauge("rogue", self.rogue),
+        ]
+    }
+}
+
+/// How many sessions are in a state.
+#[derive(Clone, Copy, Debug)]
+pub struct StateGauge {
+    /// In one word.
+    pub state: &'static str,
+    /// How many there are, and were at most.
+    pub gauge: Gauge,
+}
+
 /// The sessions of a pool by state, and what became of others since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PoolFigures {

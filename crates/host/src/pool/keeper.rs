@@ -1,6 +1,6 @@
 //! The task that keeps a pool: it has all sessions that no caller has, and does what the book says.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,11 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::book::{Book, CameBack, Deed, Opened, SessionState, SlotId, User, UserNumber};
+use super::book::{
+    Book, CameBack, Deed, Opened, SessionState, SlotId, User, UserNumber, UserSource,
+};
 use super::figures::PoolFigures;
-use super::leased::{HeldSession, Lease, PooledSession, Return, ReturnKind};
+use super::leased::{HeldSession, Lease, PooledSession, Return, ReturnKind, Worked};
 use super::queue::{Caller, Ticket};
 use super::settings::{PoolError, PoolSettings};
 use crate::limits::{OPENING_WAITS, STOP_TIME};
@@ -27,13 +29,16 @@ pub(super) type Given = Result<PooledSession, PoolError>;
 pub(super) enum Order {
     /// A session at home, within a time.
     Ask { caller: Caller, until: Duration, reply: oneshot::Sender<Given> },
+    /// A session that nobody else has, where the host begins, with variables of the caller's or,
+    /// without any, with those of the pool.
+    Own { variables: BTreeMap<String, String>, until: Duration, reply: oneshot::Sender<Given> },
     /// The session that the client holds.
     Resume { held: HeldSession, reply: oneshot::Sender<Given> },
 }
 
 /// What a task of the keeper has done.
 enum Done {
-    Opened { slot: SlotId, opened: Result<Box<Application>, OpenError> },
+    Opened { slot: SlotId, opened: Result<Box<Application>, OpenError>, own: Option<Ticket> },
     Home { slot: SlotId, application: Box<Application>, how: CameBack },
     Ended { slot: SlotId, user: User },
 }
@@ -58,6 +63,10 @@ pub struct PoolKeeper {
     held: HashMap<SlotId, Lease>,
     next_lease: Lease,
     waiting: HashMap<Ticket, oneshot::Sender<Given>>,
+    /// What callers gave for sessions of their own that are not opened yet.
+    variables: HashMap<Ticket, BTreeMap<String, String>>,
+    /// Who is told of sessions that are taken from their clients.
+    retaken: mpsc::Sender<HeldSession>,
     tasks: JoinSet<Done>,
     /// Which session a task works on.
     working: HashMap<Id, SlotId>,
@@ -74,9 +83,10 @@ impl PoolKeeper {
         env: Env,
     ) -> PoolKeeper {
         let limits = &settings.limits;
-        // A session comes back once: there is always a place for it.
-        let places = usize::try_from(limits.max).unwrap_or(usize::MAX).max(1);
+        let places = places(&settings);
         let (back_sender, back) = mpsc::channel(places);
+        // Nobody wants to know.
+        let (retaken, _) = mpsc::channel(1);
         let keepalive = settings.model.keepalive().map(|keepalive| keepalive.every.duration());
         let book = Book::new(limits.clone(), settings.users.len(), keepalive);
         PoolKeeper {
@@ -88,6 +98,8 @@ impl PoolKeeper {
             held: HashMap::new(),
             next_lease: 0,
             waiting: HashMap::new(),
+            variables: HashMap::new(),
+            retaken,
             tasks: JoinSet::new(),
             working: HashMap::new(),
             failure: None,
@@ -95,6 +107,14 @@ impl PoolKeeper {
             settings,
             env,
         }
+    }
+
+    /// Tells of sessions that are taken from clients which did not go on with them in time, until
+    /// the pool ends.
+    pub fn retaken(&mut self) -> mpsc::Receiver<HeldSession> {
+        let (sender, receiver) = mpsc::channel(places(&self.settings));
+        self.retaken = sender;
+        receiver
     }
 
     /// Keeps the pool until `stop`, or until nobody can ask any more; then logs off all sessions.
@@ -124,26 +144,18 @@ impl PoolKeeper {
     fn order(&mut self, order: Order) {
         match order {
             Order::Ask { caller, until, reply } => {
-                let mut ticket = self.book.ask(caller, until);
-                if ticket.is_none() {
-                    // Some of those that wait may have gone.
-                    let waiting = &mut self.waiting;
-                    waiting.retain(|_, reply| !reply.is_closed());
-                    self.book.forget(|ticket| !waiting.contains_key(&ticket));
-                    ticket = self.book.ask(caller, until);
-                }
-                match ticket {
-                    Some(ticket) => drop(self.waiting.insert(ticket, reply)),
-                    None => {
-                        let waiting = self.settings.limits.max_waiting;
-                        // Who has gone needs no answer.
-                        let _ = reply.send(Err(PoolError::Crowded { waiting }));
-                    }
-                }
+                let ticket = self.ticket(|book| book.ask(caller, until));
+                self.wait(ticket, reply);
+            }
+            Order::Own { variables, until, reply } => {
+                let users =
+                    if variables.is_empty() { UserSource::Pool } else { UserSource::Caller };
+                let ticket = self.ticket(|book| book.ask_own(users, until));
+                self.variables.extend(ticket.map(|ticket| (ticket, variables)));
+                self.wait(ticket, reply);
             }
             Order::Resume { held: HeldSession { slot, lease }, reply } => {
-                let is_held = self.book.is(slot, SessionState::Suspended)
-                    && self.held.get(&slot) == Some(&lease);
+                let is_held = self.book.is_held(slot) && self.held.get(&slot) == Some(&lease);
                 let application = is_held.then(|| self.kept.remove(&slot)).flatten();
                 let Some(application) = application else {
                     let _ = reply.send(Err(PoolError::NotHeld));
@@ -151,24 +163,50 @@ impl PoolKeeper {
                 };
                 self.held.remove(&slot);
                 self.book.resumed(slot);
-                self.hand_over(slot, application, reply);
+                self.hand_over(slot, application, reply, CameBack::Left);
+            }
+        }
+    }
+
+    /// The ticket of one that asks, unless too many wait.
+    fn ticket(&mut self, ask: impl Fn(&mut Book) -> Option<Ticket>) -> Option<Ticket> {
+        ask(&mut self.book).or_else(|| {
+            // Some of those that wait may have gone.
+            let waiting = &mut self.waiting;
+            waiting.retain(|_, reply| !reply.is_closed());
+            self.variables.retain(|ticket, _| waiting.contains_key(ticket));
+            self.book.forget(|ticket| !waiting.contains_key(&ticket));
+            ask(&mut self.book)
+        })
+    }
+
+    fn wait(&mut self, ticket: Option<Ticket>, reply: oneshot::Sender<Given>) {
+        match ticket {
+            Some(ticket) => drop(self.waiting.insert(ticket, reply)),
+            None => {
+                let waiting = self.settings.limits.max_waiting;
+                // Who has gone needs no answer.
+                let _ = reply.send(Err(PoolError::Crowded { waiting }));
             }
         }
     }
 
     fn take_back(&mut self, back: Return) {
-        let Return { held: HeldSession { slot, lease }, application, kind } = back;
+        let Return { held: HeldSession { slot, lease }, application, kind, worked } = back;
         let now = self.env.elapsed();
+        if worked == Worked::AtScreens {
+            self.book.set_apart(slot);
+        }
         match kind {
             ReturnKind::Back(CameBack::Broken) => self.book.came_back(now, slot, CameBack::Broken),
             ReturnKind::Back(how) => {
                 self.kept.insert(slot, application);
                 self.book.came_back(now, slot, how);
             }
-            ReturnKind::Held => {
+            ReturnKind::Held(how) => {
                 self.held.insert(slot, lease);
                 self.kept.insert(slot, application);
-                self.book.suspended(now, slot);
+                self.book.held(now, slot, how);
             }
         }
     }
@@ -176,7 +214,8 @@ impl PoolKeeper {
     fn carry_out(&mut self, deed: Deed) {
         let rogue_time = self.settings.limits.rogue_time.duration();
         match deed {
-            Deed::Open { slot, user } => self.open(slot, user),
+            Deed::Open { slot, user } => self.open(slot, user, None),
+            Deed::OpenOwn { slot, user, ticket } => self.open(slot, user, Some(ticket)),
             Deed::Give { slot, ticket } => self.give(slot, ticket),
             Deed::Check { slot } => self.work(slot, move |mut application| async move {
                 let how = timeout(rogue_time, checked(&mut application)).await;
@@ -186,8 +225,14 @@ impl PoolKeeper {
                 let how = timeout(rogue_time, kept_alive(&mut application)).await;
                 Done::Home { slot, application, how: how.unwrap_or(CameBack::Left) }
             }),
-            Deed::BringHome { slot } | Deed::Retake { slot } => {
-                self.held.remove(&slot);
+            Deed::Retake { slot } => {
+                if let Some(lease) = self.held.remove(&slot) {
+                    // There is a place for each session.
+                    let _ = self.retaken.try_send(HeldSession { slot, lease });
+                }
+                self.book.came_back(self.env.elapsed(), slot, CameBack::Left);
+            }
+            Deed::BringHome { slot } => {
                 self.work(slot, move |mut application| async move {
                     let how = timeout(rogue_time, brought_home(&mut application)).await;
                     Done::Home { slot, application, how: how.unwrap_or(CameBack::Left) }
@@ -199,6 +244,7 @@ impl PoolKeeper {
                 Done::Ended { slot, user: if surely { User::IsFree } else { User::Rests } }
             }),
             Deed::Refuse { ticket } => {
+                self.variables.remove(&ticket);
                 let Some(reply) = self.waiting.remove(&ticket) else { return };
                 let seconds = self.settings.limits.wait.duration().as_secs();
                 let failure = self.failure.clone();
@@ -207,18 +253,22 @@ impl PoolKeeper {
         }
     }
 
-    fn open(&mut self, slot: SlotId, user: Option<UserNumber>) {
+    fn open(&mut self, slot: SlotId, user: Option<UserNumber>, own: Option<Ticket>) {
         let settings = Arc::clone(&self.settings);
         let mut variables = settings.variables.clone();
         let user = user.and_then(|user| settings.users.get(user));
         variables
             .extend(user.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        variables.extend(own.and_then(|ticket| self.variables.remove(&ticket)).unwrap_or_default());
         let task = self.tasks.spawn(async move {
             let most = settings.host.patience.saturating_mul(OPENING_WAITS);
             let opening = async {
                 let model = Arc::clone(&settings.model);
                 let opened = Application::open(model, settings.host.clone(), variables).await;
                 let mut application = Box::new(opened.map_err(|error| not_opened(&error))?);
+                if own.is_some() {
+                    return Ok(application);
+                }
                 let home = application.go_home().await;
                 home.map_err(|error| OpenError { how: Opened::Failed, why: error.to_string() })?;
                 Ok(application)
@@ -228,7 +278,7 @@ impl PoolKeeper {
                 Err(OpenError { how: Opened::Failed, why })
             };
             let opened = timeout(most, opening).await.unwrap_or_else(|_| late());
-            Done::Opened { slot, opened }
+            Done::Opened { slot, opened, own }
         });
         self.working.insert(task.id(), slot);
     }
@@ -239,18 +289,20 @@ impl PoolKeeper {
         else {
             return;
         };
-        self.hand_over(slot, application, reply);
+        self.hand_over(slot, application, reply, CameBack::AtHome);
     }
 
+    /// Gives a session to who waits for it; `how` is how it comes back if nothing is done with it.
     fn hand_over(
         &mut self,
         slot: SlotId,
         application: Box<Application>,
         reply: oneshot::Sender<Given>,
+        how: CameBack,
     ) {
         let held = HeldSession { slot, lease: self.next_lease };
         self.next_lease += 1;
-        let session = PooledSession::new(held, application, self.back_sender.clone());
+        let session = PooledSession::new(held, application, how, self.back_sender.clone());
         // Who has gone gives it back by the drop.
         let _ = reply.send(Ok(session));
     }
@@ -282,12 +334,26 @@ impl PoolKeeper {
             }
         };
         match done {
-            Done::Opened { slot, opened: Ok(application) } => {
+            Done::Opened { slot, opened: Ok(application), own: Some(ticket) } => {
+                self.failure = None;
+                self.book.opened_own(now, slot);
+                match self.waiting.remove(&ticket) {
+                    Some(reply) => self.hand_over(slot, application, reply, CameBack::Left),
+                    None => {
+                        self.kept.insert(slot, application);
+                        self.book.came_back(now, slot, CameBack::AtHome);
+                    }
+                }
+            }
+            Done::Opened { slot, opened: Ok(application), own: None } => {
                 self.failure = None;
                 self.kept.insert(slot, application);
                 self.book.opened(now, slot, Opened::AtHome, 0.0);
             }
-            Done::Opened { slot, opened: Err(OpenError { how, why }) } => {
+            Done::Opened { slot, opened: Err(OpenError { how, why }), own } => {
+                if let Some(reply) = own.and_then(|ticket| self.waiting.remove(&ticket)) {
+                    let _ = reply.send(Err(PoolError::NotOpened { failure: why.clone() }));
+                }
                 tracing::warn!(model = %self.settings.model.model, %why, "no session was opened");
                 self.failure = Some(why);
                 let mut random = [0; 4];
@@ -360,6 +426,12 @@ impl PoolKeeper {
         }
         self.publish();
     }
+}
+
+/// Most sessions that there are: a session comes back once, and is taken back once, so that there
+/// is always a place to say so.
+fn places(settings: &PoolSettings) -> usize {
+    usize::try_from(settings.limits.max).unwrap_or(usize::MAX).max(1)
 }
 
 async fn pause_for(pause: Option<Duration>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 use tokio::sync::mpsc;
 
-use super::book::{CameBack, SlotId};
+use super::book::{CameBack, Holding, SlotId};
 use crate::error::HostError;
 use crate::procedure::{Application, CallError};
 use crate::view::ScreenView;
@@ -26,6 +26,16 @@ pub(super) struct Return {
     pub(super) held: HeldSession,
     pub(super) application: Box<Application>,
     pub(super) kind: ReturnKind,
+    pub(super) worked: Worked,
+}
+
+/// What a client has done in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worked {
+    /// What the model knows.
+    ByModel,
+    /// It has typed and pressed what it liked.
+    AtScreens,
 }
 
 /// What becomes of a session that comes back.
@@ -33,8 +43,8 @@ pub(super) struct Return {
 pub(super) enum ReturnKind {
     /// It is free.
     Back(CameBack),
-    /// Its client goes on with it later.
-    Held,
+    /// Its client goes on with it.
+    Held(Holding),
 }
 
 /// A session of a pool. Dropping it gives it back.
@@ -44,6 +54,7 @@ pub struct PooledSession {
     /// Unset once it is on its way back.
     application: Option<Box<Application>>,
     how: CameBack,
+    worked: Worked,
     back: mpsc::Sender<Return>,
 }
 
@@ -51,9 +62,11 @@ impl PooledSession {
     pub(super) fn new(
         held: HeldSession,
         application: Box<Application>,
+        how: CameBack,
         back: mpsc::Sender<Return>,
     ) -> PooledSession {
-        PooledSession { held, application: Some(application), how: CameBack::AtHome, back }
+        let (application, worked) = (Some(application), Worked::ByModel);
+        PooledSession { held, application, how, worked, back }
     }
 
     /// Calls a procedure; answers what it has read.
@@ -95,10 +108,41 @@ impl PooledSession {
         self.application.as_ref().map(|application| application.screen())
     }
 
-    /// Leaves it where it is, for its client to go on with.
-    pub fn suspend(mut self) -> HeldSession {
-        self.give_back(ReturnKind::Held);
-        self.held
+    /// Leaves it where it is, for its client to go on with. `None`: the connection has ended, and
+    /// the session with it.
+    pub fn hold(mut self, how: Holding) -> Option<HeldSession> {
+        let is_whole = self.application.as_ref().is_some_and(|it| it.is_whole());
+        if self.how == CameBack::Broken || !is_whole {
+            return None;
+        }
+        self.give_back(ReturnKind::Held(how)).then_some(self.held)
+    }
+
+    /// Gives it back as one that somebody has worked with in order.
+    pub fn release(mut self) {
+        if self.how != CameBack::Broken {
+            self.how = CameBack::Elsewhere;
+        }
+    }
+
+    /// Somebody works at its screens: nobody else is given it behind that.
+    pub(crate) fn set_apart(&mut self) {
+        self.worked = Worked::AtScreens;
+    }
+
+    /// Does something in it; what comes of it says whether the connection has ended.
+    pub(crate) async fn work<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Application) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let Some(application) = &mut self.application else { return Err(closed()) };
+        let done = work(application).await;
+        if let Err(CallError::Host(error)) = &done
+            && error.has_ended()
+        {
+            self.how = CameBack::Broken;
+        }
+        done
     }
 
     /// Whether the host still has it, and it is at home.
@@ -112,13 +156,15 @@ impl PooledSession {
         self.how == CameBack::AtHome
     }
 
-    fn give_back(&mut self, kind: ReturnKind) {
-        let Some(application) = self.application.take() else { return };
+    /// False: it is on its way back already, or its pool has ended.
+    fn give_back(&mut self, kind: ReturnKind) -> bool {
+        let Some(application) = self.application.take() else { return false };
         let whole = application.is_whole();
         let kind = if whole { kind } else { ReturnKind::Back(CameBack::Broken) };
         // There is a place for each session. A pool that has stopped takes nothing: the connection
         // is closed.
-        let _ = self.back.try_send(Return { held: self.held, application, kind });
+        let (held, worked) = (self.held, self.worked);
+        self.back.try_send(Return { held, application, kind, worked }).is_ok()
     }
 }
 

@@ -62,8 +62,7 @@ impl CallQueue {
         if self.length >= self.most {
             return None;
         }
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
+        let ticket = self.new_ticket();
         let tickets = self.tickets.entry(caller).or_default();
         if tickets.is_empty() {
             self.turns.push_back(caller);
@@ -72,6 +71,13 @@ impl CallQueue {
         self.length += 1;
         self.peak = self.peak.max(self.length);
         Some(ticket)
+    }
+
+    /// The number of one that waits elsewhere.
+    pub(crate) fn new_ticket(&mut self) -> Ticket {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        ticket
     }
 
     /// Whose turn it is.

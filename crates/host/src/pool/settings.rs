@@ -41,6 +41,12 @@ pub enum PoolError {
         /// Why none can be opened, if the last attempt failed.
         failure: Option<String>,
     },
+    /// None can be opened for the caller alone.
+    #[error("no session can be opened: {failure}")]
+    NotOpened {
+        /// Why not.
+        failure: String,
+    },
     /// The pool has stopped, or stops.
     #[error("the sessions of the model are being closed")]
     Stopped,
@@ -58,7 +64,7 @@ impl PoolError {
     pub fn code(&self) -> &'static str {
         match self {
             PoolError::Crowded { .. } | PoolError::Late { failure: None, .. } => "EP1310",
-            PoolError::Late { .. } => "EP1311",
+            PoolError::Late { .. } | PoolError::NotOpened { .. } => "EP1311",
             PoolError::Stopped => "EP1312",
             PoolError::NotHeld => "EP1313",
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use entrepot_nouns::{Period, SessionPool};
 
-use super::book::{Book, CameBack, Deed, Opened, SessionState, SlotId, User};
+use super::book::{Book, CameBack, Deed, Holding, Opened, SessionState, SlotId, User, UserSource};
 use super::queue::{CallQueue, Caller};
 
 fn at(seconds: u64) -> Duration {
@@ -276,7 +276,8 @@ fn a_user_is_given_again_only_when_the_host_knows_that_it_has_gone() {
 
 #[test]
 fn what_clients_leave_counts_until_it_is_home_or_over() {
-    let limits = SessionPool { max: 2, hold: Period::from_seconds(30), ..SessionPool::default() };
+    let limits =
+        SessionPool { max: 2, suspend: Period::from_seconds(30), ..SessionPool::default() };
     let mut book = Book::new(limits, 0, None);
     for caller in 0..2 {
         book.ask(Caller(caller), at(9)).unwrap();
@@ -287,7 +288,7 @@ fn what_clients_leave_counts_until_it_is_home_or_over() {
         book.opened(at(0), slot, Opened::AtHome, 0.0);
     }
     assert_eq!(deeds(&mut book, 0).len(), 2);
-    book.suspended(at(1), 0);
+    book.held(at(1), 0, Holding::Suspended);
     book.came_back(at(1), 1, CameBack::Left);
     assert_eq!(deeds(&mut book, 1), [Deed::BringHome { slot: 1 }]);
     assert_eq!(now_and_peaks(&book).map(|it| it.0), [0, 0, 0, 1, 1]);
@@ -296,7 +297,7 @@ fn what_clients_leave_counts_until_it_is_home_or_over() {
     assert_eq!(deeds(&mut book, 2), []);
     book.resumed(0);
     assert_eq!(deeds(&mut book, 20), []);
-    book.suspended(at(20), 0);
+    book.held(at(20), 0, Holding::Suspended);
     // It does not find home.
     book.came_home(at(21), 1, CameBack::Left);
     assert_eq!(deeds(&mut book, 21), [Deed::LogOff { slot: 1 }]);
@@ -318,4 +319,56 @@ fn turns_go_round_the_callers() {
     let order: Vec<_> = std::iter::from_fn(|| queue.next()).map(|waiting| waiting.ticket).collect();
     assert_eq!(order, [0, 3, 4, 1, 5, 2].map(|place: usize| asked[place]));
     assert_eq!((queue.counts(), queue.is_empty()), ((0, 6), true));
+}
+
+#[test]
+fn a_session_of_a_caller_alone_takes_a_place_and_a_user_and_is_given_to_nobody_else() {
+    let limits = SessionPool { min_idle: 1, max: 2, max_waiting: 2, ..SessionPool::default() };
+    let mut book = Book::new(limits, 2, None);
+    assert_eq!(fill(&mut book, 0), [0]);
+    // With values of the caller's own it takes no user.
+    let ticket = book.ask_own(UserSource::Caller, at(10)).unwrap();
+    assert_eq!(deeds(&mut book, 1), [Deed::OpenOwn { slot: 1, user: None, ticket }]);
+    book.opened_own(at(1), 1);
+    // There is no place for another one before one that rests is logged off.
+    let ticket = book.ask_own(UserSource::Pool, at(10)).unwrap();
+    assert_eq!(deeds(&mut book, 2), [Deed::LogOff { slot: 0 }]);
+    assert_eq!(deeds(&mut book, 2), []);
+    book.ended(at(3), 0, User::IsFree);
+    assert_eq!(deeds(&mut book, 3), [Deed::OpenOwn { slot: 2, user: Some(1), ticket }]);
+    // The host does not open it: one more attempt only after the pause, and for who still waits.
+    book.opened(at(3), 2, Opened::Unreached, 1.0);
+    let ticket = book.ask_own(UserSource::Pool, at(20)).unwrap();
+    let late = book.ask_own(UserSource::Pool, at(4)).unwrap();
+    assert_eq!(book.ask_own(UserSource::Pool, at(20)), None);
+    assert_eq!(book.next_time(), Some(at(4)));
+    let found = deeds(&mut book, 4);
+    assert_eq!(
+        found,
+        [Deed::Refuse { ticket: late }, Deed::OpenOwn { slot: 3, user: Some(0), ticket }]
+    );
+    book.opened_own(at(5), 3);
+    assert_eq!(now_and_peaks(&book).map(|it| it.0), [0, 0, 2, 0, 0]);
+    // Wherever they stand, they are logged off.
+    book.came_back(at(6), 1, CameBack::AtHome);
+    book.held(at(6), 3, Holding::Active);
+    assert_eq!(deeds(&mut book, 6), [Deed::LogOff { slot: 1 }]);
+    book.came_back(at(7), 3, CameBack::Left);
+    assert_eq!(deeds(&mut book, 7), [Deed::LogOff { slot: 3 }]);
+    assert_eq!(book.sessions(SessionState::Rogue).0, 1);
+}
+
+#[test]
+fn a_session_with_free_keys_is_logged_off() {
+    let mut book = Book::new(SessionPool { max: 1, ..SessionPool::default() }, 0, None);
+    book.ask(Caller(1), at(9)).unwrap();
+    deeds(&mut book, 0);
+    book.opened(at(0), 0, Opened::AtHome, 0.0);
+    assert!(matches!(deeds(&mut book, 0).as_slice(), [Deed::Give { slot: 0, .. }]));
+    book.set_apart(0);
+    book.held(at(1), 0, Holding::Active);
+    assert_eq!(book.next_time(), Some(at(301)));
+    assert_eq!(deeds(&mut book, 301), [Deed::Retake { slot: 0 }]);
+    book.came_back(at(301), 0, CameBack::Left);
+    assert_eq!(deeds(&mut book, 301), [Deed::LogOff { slot: 0 }]);
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use entrepot_tn3270_proto::{Key, Terminal};
 use serde_json::Value as Json;
 
 use super::called::{Call, CallError, Worked};
+use crate::action::Place;
 use crate::error::HostError;
 use crate::model::{Entry, Model};
 use crate::session::{HostOptions, HostSession};
+use crate::shown::shows;
 use crate::view::{ScreenView, SecretArea};
 
 /// A session with an application. Dropping it closes the connection.
@@ -18,6 +21,28 @@ pub struct Application {
     model: Arc<Model>,
     session: HostSession,
     variables: BTreeMap<String, String>,
+}
+
+/// Where something is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeTo {
+    /// From there on.
+    Place(Place),
+    /// Into a field of the entity that stands, in place of what is in it.
+    Field(String),
+}
+
+/// What a screen is waited for to show; without anything it is the keyboard to be free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScreenWait {
+    /// This text.
+    pub text: Option<String>,
+    /// The text there; anywhere, if unset.
+    pub at: Option<Place>,
+    /// An entity of the model.
+    pub entity: Option<String>,
+    /// No longer than that; unset: as long as for every other answer of the host.
+    pub timeout: Option<Duration>,
 }
 
 /// Whether an application knows that a session has ended.
@@ -139,6 +164,96 @@ impl Application {
         self.session.screen().without(&areas, &words)
     }
 
+    /// Takes in what the host has sent meanwhile.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) async fn refresh(&mut self) -> Result<(), CallError> {
+        Ok(self.session.take_in_what_came().await?)
+    }
+
+    /// Types a text, at the cursor unless it is said where.
+    ///
+    /// # Errors
+    /// There is no such place, or nothing can be typed there.
+    pub(crate) async fn type_text(
+        &mut self,
+        text: &str,
+        to: Option<&TypeTo>,
+    ) -> Result<(), CallError> {
+        match to {
+            None => {}
+            Some(TypeTo::Field(field)) => return self.worked().enter(field, text).await,
+            Some(TypeTo::Place(place)) => {
+                let size = self.session.terminal().screen().size();
+                if place.row > size.rows || place.column > size.columns {
+                    let (rows, columns) = (size.rows, size.columns);
+                    let what = format!("the screen has {rows} rows and {columns} columns");
+                    return Err(CallError::Caller(what));
+                }
+                self.session.move_cursor(*place);
+            }
+        }
+        Ok(self.session.type_text(text).await?)
+    }
+
+    /// Presses a key; after one that goes to the host, waits until it frees the keyboard.
+    ///
+    /// # Errors
+    /// The keyboard does not take it, or the host does not free it in time.
+    pub(crate) async fn press(&mut self, key: Key) -> Result<(), CallError> {
+        Ok(self.session.press(key).await?)
+    }
+
+    /// Waits for something that the screen shows.
+    ///
+    /// # Errors
+    /// It does not come in time, or the model has no such entity.
+    pub(crate) async fn wait(&mut self, wait: &ScreenWait) -> Result<(), CallError> {
+        let ScreenWait { text, at, entity, timeout } = wait;
+        if let Some(name) = entity {
+            self.known(name)?;
+        }
+        let model = Arc::clone(&self.model);
+        let stands = |terminal: &Terminal| {
+            let here = || model.standing(terminal).map(|here| &here.key.name);
+            entity.as_ref().is_none_or(|wanted| here() == Some(wanted))
+        };
+        let shown =
+            |terminal: &Terminal| text.as_ref().is_none_or(|text| shows(terminal, *at, text));
+        let what = match (entity, text) {
+            (Some(entity), _) => format!("'{entity}'"),
+            (None, Some(text)) => format!("'{text}'"),
+            (None, None) => "a free keyboard".to_owned(),
+        };
+        let most = timeout.unwrap_or_else(|| self.session.patience());
+        let done =
+            |terminal: &Terminal| terminal.lock().is_none() && stands(terminal) && shown(terminal);
+        Ok(self.session.wait_within(most, &what, done).await?)
+    }
+
+    /// Goes to an entity by the fewest operations; `home` is the one where sessions rest.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn go(&mut self, to: &str) -> Result<(), CallError> {
+        if to == "home" {
+            return self.go_home().await;
+        }
+        self.known(to)?;
+        self.ready().await?;
+        self.worked().go(to, &Call::none()).await
+    }
+
+    fn known(&self, entity: &str) -> Result<(), CallError> {
+        if self.model.entities.entry(entity).is_some() {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.model.entities.names().collect();
+        let known = known.join(", ");
+        Err(CallError::Caller(format!("there is no entity '{entity}': there are {known}")))
+    }
+
     /// True while nothing that was begun with the host was broken off.
     pub fn is_whole(&self) -> bool {
         self.session.is_whole()
@@ -152,9 +267,8 @@ impl Application {
     /// Waits until the keyboard is free and an entity stands.
     async fn ready(&mut self) -> Result<(), CallError> {
         let model = Arc::clone(&self.model);
-        let ready = |terminal: &entrepot_tn3270_proto::Terminal| {
-            terminal.lock().is_none() && model.standing(terminal).is_some()
-        };
+        let ready =
+            |terminal: &Terminal| terminal.lock().is_none() && model.standing(terminal).is_some();
         Ok(self.session.wait_until("a screen of the model", ready).await?)
     }
 

@@ -163,22 +163,28 @@ impl<'m> Worked<'m> {
     }
 
     async fn fill(&mut self, fill: &Entries<Value>, call: &Call) -> Result<(), CallError> {
-        let entity = self.standing()?;
         for Entry { key, value } in fill.iter() {
-            let field = entity.value.fields.value(&key.name).ok_or_else(|| {
-                let (entity, name) = (&entity.key.name, &key.name);
-                CallError::Caller(format!("'{entity}', which stands, has no field '{name}'"))
-            })?;
             let text = self.resolve(value, call)?;
-            if text.chars().count() > field.length {
-                let (name, length) = (&key.name, field.length);
-                let what = format!("what goes into '{name}' has more than {length} letters");
-                return Err(CallError::Caller(what));
-            }
-            self.session.move_cursor(field.at);
-            self.session.press(Key::EraseEof).await?;
-            self.session.type_text(&text).await?;
+            self.enter(&key.name, &text).await?;
         }
+        Ok(())
+    }
+
+    /// Types a text into a field of the entity that stands, in place of what is in it.
+    pub(super) async fn enter(&mut self, name: &str, text: &str) -> Result<(), CallError> {
+        let entity = self.standing()?;
+        let field = entity.value.fields.value(name).ok_or_else(|| {
+            let entity = &entity.key.name;
+            CallError::Caller(format!("'{entity}', which stands, has no field '{name}'"))
+        })?;
+        if text.chars().count() > field.length {
+            let length = field.length;
+            let what = format!("what goes into '{name}' has more than {length} letters");
+            return Err(CallError::Caller(what));
+        }
+        self.session.move_cursor(field.at);
+        self.session.press(Key::EraseEof).await?;
+        self.session.type_text(text).await?;
         Ok(())
     }
 

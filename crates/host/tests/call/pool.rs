@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_host::model::Model;
-use entrepot_host::{CallError, Caller, Pool, PoolError, PoolFigures, PoolSettings};
+use entrepot_host::{CallError, Caller, Holding, Pool, PoolError, PoolFigures, PoolSettings};
 use entrepot_nouns::{Env, Period, SessionPool};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -213,7 +213,7 @@ async fn a_session_is_held_between_requests_and_nobody_else_gets_it() {
     let running = Running::of(&model, &library, limits, &[]);
     let mut session = running.pool.session(Caller(1)).await.unwrap();
     session.call("find_loans", values(&[("reader", "NOVAK")])).await.unwrap();
-    let held = session.suspend();
+    let held = session.hold(Holding::Suspended).unwrap();
     let pool = running.pool.clone();
     let other = tokio::spawn(async move { pool.session(Caller(2)).await.map(drop) });
     let figures = running.until("one that waits", |figures| figures.waiting.now == 1).await;
@@ -225,7 +225,7 @@ async fn a_session_is_held_between_requests_and_nobody_else_gets_it() {
     assert_eq!(running.pool.resume(held).await.unwrap_err().code(), "EP1313");
     drop(session);
     other.await.unwrap().unwrap();
-    let again = running.pool.session(Caller(3)).await.unwrap().suspend();
+    let again = running.pool.session(Caller(3)).await.unwrap().hold(Holding::Suspended).unwrap();
     assert_eq!(running.pool.resume(held).await.unwrap_err(), PoolError::NotHeld);
     assert!(running.pool.resume(again).await.is_ok());
     let figures = running.stopped().await;

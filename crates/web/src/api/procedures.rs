@@ -47,17 +47,25 @@ pub(crate) async fn run(call: Call) -> Result<Response, Problem> {
     let applications = applications(&call)?;
     let right = applications.check_right(site, &model, &procedure, &principal.lineage);
     right.map_err(problem)?;
-    let input = if call.body.is_empty() { Map::new() } else { call.json()? };
-    let scope = Scope {
-        account: Some(principal.account.name.clone()),
-        session: Some(call.signed_in.session().id()),
-        ..Scope::site(site)
-    };
+    let (scope, input) = (scope_of(&call), input_of(&call)?);
     let caller = Caller(principal.id.0.as_u128());
-    let input = texts(input)?;
     let order = ProcedureCall { scope, caller, model, procedure, input };
     let called = applications.call(order).await.map_err(problem)?;
     json_answer(StatusCode::OK, &called.result)
+}
+
+/// Whose request it is, for the audit log.
+pub(super) fn scope_of(call: &Call) -> Scope {
+    Scope {
+        account: Some(call.signed_in.principal().account.name.clone()),
+        session: Some(call.signed_in.session().id()),
+        ..Scope::site(call.actor.site)
+    }
+}
+
+/// The parameters of a procedure.
+pub(super) fn input_of(call: &Call) -> Result<BTreeMap<String, String>, Problem> {
+    texts(if call.body.is_empty() { Map::new() } else { call.json()? })
 }
 
 /// The sessions of a model on this node.
@@ -69,7 +77,7 @@ pub(crate) async fn pool(call: Call) -> Result<Response, Problem> {
     json_answer(StatusCode::OK, &figures)
 }
 
-fn applications(call: &Call) -> Result<&Applications, Problem> {
+pub(super) fn applications(call: &Call) -> Result<&Applications, Problem> {
     let why = "this node has no applications of hosts";
     call.api.applications.as_ref().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "EP1314", why))
 }
@@ -85,7 +93,7 @@ fn texts(input: Map<String, Value>) -> Result<BTreeMap<String, String>, Problem>
     input.into_iter().map(text).collect()
 }
 
-fn problem(error: ProcedureError) -> Problem {
+pub(super) fn problem(error: ProcedureError) -> Problem {
     let problem = Problem::new(status(&error), error.code(), error.to_string());
     let outcome = error.outcome().map(str::to_owned);
     let ProcedureError::Call { stood, .. } = error else { return problem };
@@ -106,7 +114,10 @@ fn status(error: &ProcedureError) -> StatusCode {
         ProcedureError::NoModel(_) | ProcedureError::Pool(PoolError::NotHeld) => {
             StatusCode::NOT_FOUND
         }
-        ProcedureError::NotAllowed { .. } => StatusCode::FORBIDDEN,
+        ProcedureError::NotAllowed { .. }
+        | ProcedureError::NoTerminal(_)
+        | ProcedureError::NoSession(_) => StatusCode::FORBIDDEN,
+        ProcedureError::Busy(_) | ProcedureError::Suspended(_) => StatusCode::CONFLICT,
         ProcedureError::Pool(_) | ProcedureError::Journal(_) => StatusCode::SERVICE_UNAVAILABLE,
         ProcedureError::Call { error, .. } => match error {
             CallError::Caller(_) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -590,7 +590,7 @@ mod tests {
     use super::*;
 
     /// Operations that are no request of the administration, or that none needs.
-    const OF_THE_API_ALONE: [&str; 13] = [
+    const OF_THE_API_ALONE: [&str; 25] = [
         "follow_sessions",
         "follow_transfers",
         "follow_throughput",
@@ -605,6 +605,18 @@ mod tests {
         "describe_procedures",
         "call_procedure",
         "get_pool",
+        "list_host_sessions",
+        "open_host_session",
+        "get_host_session",
+        "suspend_host_session",
+        "resume_host_session",
+        "end_host_session",
+        "call_in_host_session",
+        "get_host_screen",
+        "type_on_host_screen",
+        "press_host_key",
+        "wait_for_host_screen",
+        "go_to_host_entity",
     ];
 
     /// The words of all requests, as serde knows them.

@@ -14,8 +14,8 @@ use super::live::LiveSubject;
 use super::nouns::plural;
 use super::schemas::{Schema, schema};
 use super::{
-    as2, certificates, configuration, events, explanations, jobs, links, live_stream, nodes, nouns,
-    procedures, rules, sessions, stream, this_node, tokens, transfers,
+    as2, certificates, configuration, events, explanations, host_sessions, jobs, links,
+    live_stream, nodes, nouns, procedures, rules, sessions, stream, this_node, tokens, transfers,
 };
 use crate::problem::Problem;
 
@@ -206,6 +206,8 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(of_configuration());
     routes.extend(of_certificates());
     routes.extend(of_procedures());
+    routes.extend(of_host_sessions());
+    routes.extend(of_host_screens());
     routes.extend(of_links());
     routes.extend(of_sessions());
     routes.extend(of_transfers_and_events());
@@ -346,6 +348,80 @@ fn of_procedures() -> Vec<Route> {
         Route::new(Method::GET, "/models/{name}/pool", procedures::pool)
             .about(TAG, "get_pool", "The sessions of a model on this node, by state.")
             .gives(Schema::Object),
+    ]
+}
+
+const HOST_SESSIONS: &str = "host-sessions";
+
+fn of_host_sessions() -> Vec<Route> {
+    const TAG: &str = HOST_SESSIONS;
+    let one = schema::<entrepot_host::HostSessionView>;
+    vec![
+        Route::new(Method::GET, "/models/{name}/sessions", host_sessions::list)
+            .about(TAG, "list_host_sessions", "The sessions with a host that the account holds.")
+            .gives(Schema::items::<entrepot_host::HostSessionView>())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions", host_sessions::open)
+            .about(TAG, "open_host_session", "Opens one, of the pool or for the account alone.")
+            .body(schema::<host_sessions::HostSessionOrder>())
+            .answers(Answer::json(201, "It is open.", Some(one())))
+            .for_accounts(),
+        Route::new(Method::GET, "/models/{name}/sessions/{id}", host_sessions::show)
+            .about(TAG, "get_host_session", "Shows one.")
+            .gives(one())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions/{id}/suspend", host_sessions::suspend)
+            .about(TAG, "suspend_host_session", "Leaves it where it is, to be resumed later.")
+            .gives(one())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions/{id}/resume", host_sessions::resume)
+            .about(TAG, "resume_host_session", "Goes on with one that is suspended.")
+            .gives(one())
+            .for_accounts(),
+        Route::new(Method::DELETE, "/models/{name}/sessions/{id}", host_sessions::end)
+            .about(TAG, "end_host_session", "Gives it back: it goes home or is logged off.")
+            .done()
+            .for_accounts(),
+        Route::new(
+            Method::POST,
+            "/models/{name}/sessions/{id}/procedures/{procedure}",
+            host_sessions::run,
+        )
+        .about(TAG, "call_in_host_session", "Calls a procedure in it, from where it stands.")
+        .body(Schema::Object)
+        .gives(Schema::Object)
+        .for_accounts(),
+    ]
+}
+
+fn of_host_screens() -> Vec<Route> {
+    const TAG: &str = HOST_SESSIONS;
+    let screen = schema::<entrepot_host::HostScreen>;
+    vec![
+        Route::new(Method::GET, "/models/{name}/sessions/{id}/screen", host_sessions::screen)
+            .about(TAG, "get_host_screen", "What the screen shows, without secrets.")
+            .gives(screen())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions/{id}/type", host_sessions::type_text)
+            .about(TAG, "type_on_host_screen", "Types a text; answers the screen.")
+            .body(schema::<host_sessions::TypedText>())
+            .gives(screen())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions/{id}/key", host_sessions::press)
+            .about(TAG, "press_host_key", "Presses a key, and waits until the keyboard is free.")
+            .body(schema::<host_sessions::PressedKey>())
+            .gives(screen())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions/{id}/wait", host_sessions::wait)
+            .about(TAG, "wait_for_host_screen", "Waits for a text, an entity or the keyboard.")
+            .body(schema::<host_sessions::AwaitedScreen>())
+            .gives(screen())
+            .for_accounts(),
+        Route::new(Method::POST, "/models/{name}/sessions/{id}/go", host_sessions::go)
+            .about(TAG, "go_to_host_entity", "Takes the shortest way to an entity of the model.")
+            .body(schema::<host_sessions::HostDestination>())
+            .gives(screen())
+            .for_accounts(),
     ]
 }
 
