@@ -406,7 +406,7 @@ impl Loans {
         let out = node.scratch().join("out");
         std::fs::create_dir(&out)?;
         let documents = sample.documents()
-            + "  callers: {bob: [find_loans]}\n  pool: {initial: 1}\n---\n"
+            + "  callers: {bob: [find_loans]}\n  terminals: [clara]\n  pool: {initial: 1}\n---\n"
             + &format!("endpoint: {{name: out, target: {{directory: {{path: {out:?}}}}}}}\n")
             + "---\nrule:\n  name: loans\n  when: {event: file.uploaded}\n  do:\n  \
                - name: loans\n    procedure: {model: loans, call: find_loans, \
@@ -429,7 +429,8 @@ impl Loans {
         let address = format!("{}{path}", self.server);
         let output = String::from_utf8(run(curl.arg(address))?.stdout)?;
         let (body, status) = output.rsplit_once('\n').context("a status")?;
-        Ok((status.parse()?, serde_json::from_str(body)?))
+        let value = if body.is_empty() { Value::Null } else { serde_json::from_str(body)? };
+        Ok((status.parse()?, value))
     }
 
     fn find(&self, who: &str, body: &str) -> Result<(u16, Value)> {
@@ -488,6 +489,98 @@ fn procedures_are_called_over_https_and_by_rules() -> Result<()> {
     node.cli(&["model", "change", "loans", "enabled=false"])?;
     node.until("its end", || Ok((loans.find("bob", novak)?.1["code"] == "EP1314").then_some(())))?;
     loans.node.stop()
+}
+
+/// A session over many requests: at its screens by who may, and by procedures of who may call.
+#[test]
+fn sessions_are_held_over_https() -> Result<()> {
+    let sample = SampleHost::start()?;
+    let mut loans = Loans::start(&sample)?;
+    let opened = |who: &str, body: &str| loans.ask(who, "POST", "/sessions", body);
+    let (status, session) = loans.node.until("the model", || {
+        let opened = opened("clara", "{}")?;
+        Ok((opened.1["code"] != "EP1314").then_some(opened))
+    })?;
+    ensure!(status == 201 && session["state"] == "active" && session["pooled"] == true);
+    let path = |session: &Value, rest: &str| format!("/sessions/{}{rest}", text(&session["id"]));
+    let at = |who: &str, rest: &str, body: &str| -> Result<(u16, Value)> {
+        let method = if rest == "/screen" || rest.is_empty() { "GET" } else { "POST" };
+        loans.ask(who, method, &path(&session, rest), body)
+    };
+    for (rest, body, stands) in [
+        ("/screen", "", "Menu"),
+        ("/type", r#"{"field": "option", "text": "1"}"#, "Menu"),
+        ("/key", r#"{"key": "ENTER"}"#, "Find"),
+        ("/type", r#"{"at": "10,20", "text": "NOVAK"}"#, "Find"),
+        ("/key", r#"{"key": "enter"}"#, "Loans"),
+        ("/wait", r#"{"text": "TITLE OF BOOK 3", "timeout": "20s"}"#, "Loans"),
+        ("/go", r#"{"to": "Find"}"#, "Find"),
+    ] {
+        let (status, screen) = at("clara", rest, body)?;
+        ensure!(status == 200 && screen["entity"] == stands, "{rest} {body}: {status} {screen}");
+        let rows = screen["rows"].as_array().context("no rows")?;
+        ensure!(rows.len() == 24 && screen["cursor"]["row"].is_u64(), "{screen}");
+    }
+    bad_requests_are_refused_in_plain_words(&at)?;
+    // Bob may call a procedure, in a session of his own, and see no screen.
+    let (_, of_bob) = opened("bob", "")?;
+    let of_bob =
+        |rest: &str, method: &str, body: &str| loans.ask("bob", method, &path(&of_bob, rest), body);
+    let (status, found) = of_bob("/procedures/find_loans", "POST", r#"{"reader": "NOVAK"}"#)?;
+    ensure!(status == 200 && found["reader"] == "NOVAK", "{status} {found}");
+    let (status, refused) = of_bob("/screen", "GET", "")?;
+    ensure!(status == 403 && refused["code"] == "EP1315", "{status} {refused}");
+    let (status, shown) = of_bob("/suspend", "POST", "")?;
+    ensure!(status == 200 && shown["state"] == "suspended", "{shown}");
+    let (status, refused) = of_bob("/procedures/find_loans", "POST", r#"{"reader": "NOVAK"}"#)?;
+    ensure!(status == 409 && refused["code"] == "EP1318", "{status} {refused}");
+    let suspended = r#"model="loans",state="suspended""#;
+    loans.node.until("the gauge", || {
+        let url = format!("{}/metrics", loans.node.ops_url()?);
+        let page = run(Command::new("curl").args(["-sf", "-m", "20", &url]))?.stdout;
+        let metrics = String::from_utf8(page)?;
+        let is_shown = |line: &str| line.contains(suspended) && line.ends_with(" 1");
+        Ok(metrics.lines().any(is_shown).then_some(()))
+    })?;
+    ensure!(of_bob("/resume", "POST", "")?.1["state"] == "active");
+    ensure!(loans.ask("clara", "DELETE", &path(&session, ""), "")?.0 == 204);
+    ensure!(at("clara", "/screen", "")?.1["code"] == "EP1313");
+    let node = &loans.node;
+    let ends = node.until("the end", || Ok(node.events("host-session.ended")?.pop()))?;
+    ensure!(ends["account"] == "clara" && ends["why"] == "ended" && ends["keys"] == 2, "{ends}");
+    ensure!(node.events("host-session.opened")?.len() == 2);
+    loans.node.stop()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+type Ask<'a> = &'a dyn Fn(&str, &str, &str) -> Result<(u16, Value)>;
+
+fn bad_requests_are_refused_in_plain_words(at: Ask<'_>) -> Result<()> {
+    for (who, rest, body, wanted, code, words) in [
+        ("bob", "/procedures/find_loans", r#"{"reader": "NOVAK"}"#, 404, "EP1313", "not held"),
+        ("anna", "/suspend", "", 403, "EP1315", "may not hold a session"),
+        ("clara", "/procedures/find_loans", "{}", 403, "EP1315", "may not call"),
+        ("clara", "/type", "{}", 422, "EP0205", "text"),
+        ("clara", "/type", r#"{"text": "A\nB"}"#, 422, "EP1114", "no control characters"),
+        ("clara", "/type", r#"{"text": "A", "at": "0,1"}"#, 422, "EP1114", "'5,12'"),
+        ("clara", "/type", r#"{"text": "A", "at": "99,1"}"#, 422, "EP1306", "24 rows"),
+        ("clara", "/type", r#"{"text": "A", "at": "1,1"}"#, 409, "EP1303", "key reset"),
+        ("clara", "/key", r#"{"key": "RESETT"}"#, 422, "EP1114", "there are ENTER"),
+        ("clara", "/key", r#"{"key": ["ENTER"]}"#, 422, "EP0205", ""),
+        ("clara", "/wait", r#"{"at": "1,1"}"#, 422, "EP1114", "give both"),
+        ("clara", "/wait", r#"{"timeout": "1h"}"#, 422, "EP1114", "at most 300s"),
+        ("clara", "/wait", r#"{"text": "X", "timeout": "1ms"}"#, 422, "EP0205", ""),
+        ("clara", "/go", r#"{"to": "Fined"}"#, 422, "EP1306", "there are Logo"),
+    ] {
+        let (status, answer) = at(who, rest, body)?;
+        let told = format!("{who} {rest} {body}: {status} {answer}");
+        ensure!(status == wanted && answer["code"] == code, "{told}");
+        ensure!(text(&answer["detail"]).contains(words), "{told}");
+    }
+    Ok(())
 }
 
 #[test]

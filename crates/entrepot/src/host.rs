@@ -19,6 +19,7 @@ pub(crate) async fn run(command: HostCommand, output: Output) -> Result<(), Fail
         HostCommand::Play(args) => play::run(*args, output).await,
         HostCommand::Model(HostModelCommand::Check(args)) => model::check(&args, output),
         HostCommand::Model(HostModelCommand::Test(args)) => model::test(&args, output).await,
+        HostCommand::Model(HostModelCommand::Schema) => model::schema(),
         HostCommand::Sample(args) => sample::run(&args, output).await,
         HostCommand::Call(args) => call::run(args).await,
         HostCommand::Record(args) => record::run(args, output).await,

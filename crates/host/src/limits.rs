@@ -36,3 +36,5 @@ pub const STALE_SESSIONS: usize = 1_000;
 pub const STOP_TIME: Duration = Duration::from_secs(10);
 /// Longest time for which a client may wait for a screen.
 pub const SCREEN_WAIT: Duration = Duration::from_secs(300);
+/// Most memory of a regular expression of a model, compiled.
+pub const REGEX_BYTES: usize = 256 * 1024;

@@ -7,13 +7,15 @@ mod entries;
 mod items;
 mod pattern;
 mod results;
+mod schema;
 
 pub use check::{Finding, check};
 pub use document::{
-    Continue, Else, Entity, EntityFields, HostAccess, HostKey, KeepAlive, Model, ModelError,
+    Continue, Each, Else, Entity, EntityFields, HostAccess, HostKey, KeepAlive, Model, ModelError,
     ModelTest, Next, On, Operation, Parameter, ParameterKind, Pick, Procedure, Read, Recordset,
     SkipBlank, Step, Value, Variable,
 };
 pub use entries::{Entries, Entry, Named, Scalar};
-pub use items::{ColumnKind, ModelColumn, ModelField, Pattern, Rows};
+pub use items::{ColumnKind, Matching, ModelColumn, ModelField, Pattern, Rows};
 pub use results::{Described, RowSet, described};
+pub use schema::schema;

@@ -150,12 +150,13 @@ impl HostSession {
     pub(crate) async fn press_until(
         &mut self,
         key: Key,
+        patience: Duration,
         what: &str,
         done: impl Fn(&Terminal) -> bool,
     ) -> Result<(), HostError> {
         self.terminal.press(key)?;
         self.send().await?;
-        self.wait_within(self.options.patience, what, done).await
+        self.wait_within(patience, what, done).await
     }
 
     /// Longest time for a wait, unless somebody says another one.

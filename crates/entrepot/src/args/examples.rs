@@ -358,6 +358,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("host model", &["entrepot host model check loans.yaml"]),
     ("host model check", &["entrepot host model check loans.yaml --json"]),
     ("host model test", &["entrepot host model test loans.yaml"]),
+    ("host model schema", &["entrepot host model schema >host-model.schema.json"]),
     (
         "host record",
         &["entrepot host record --to mainframe.example --listen 127.0.0.1:3270 --into traces"],

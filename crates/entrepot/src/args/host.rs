@@ -49,6 +49,8 @@ pub(crate) enum HostModelCommand {
     /// Call the procedures that the model's tests name, at recordings in place of the host, and
     /// compare what they give.
     Test(HostModelArgs),
+    /// Print the JSON Schema of models, by which editors complete and check them.
+    Schema,
 }
 
 #[derive(Debug, Args)]

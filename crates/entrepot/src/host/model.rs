@@ -45,6 +45,12 @@ pub(super) fn check(args: &HostModelArgs, output: Output) -> Result<(), Failure>
     Err(Failure::new("EP1305", Exit::Findings, what))
 }
 
+/// Prints the schema of models.
+pub(super) fn schema() -> Result<(), Failure> {
+    println!("{:#}", model::schema());
+    Ok(())
+}
+
 /// Calls the procedures of the model's tests, and compares what they give.
 pub(super) async fn test(args: &HostModelArgs, output: Output) -> Result<(), Failure> {
     let model = Arc::new(given::model(&args.model)?);

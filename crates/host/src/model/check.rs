@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::document::{
-    Else, Entity, Model, ModelTest, On, Pick, Procedure, Read, Recordset, Step, Value,
+    Each, Else, Entity, Model, ModelTest, On, Pick, Procedure, Read, Recordset, Step, Value,
 };
 use super::entries::{Entries, Entry, Named};
 use super::items::Pattern;
@@ -70,6 +70,8 @@ struct Scope<'a> {
     /// The entity whose fields it may name, with its name.
     entity: Option<&'a Entry<Entity>>,
     procedure: Option<&'a Procedure>,
+    /// The recordset whose columns it may name: one of its records is open.
+    record: Option<&'a Recordset>,
 }
 
 impl<'a> Checker<'a> {
@@ -98,13 +100,13 @@ impl<'a> Checker<'a> {
             self.report(key, "overlapping", format!("'{}' is known by nothing", key.name));
         }
         let this = self.model.entities.entry(&key.name);
-        let scope = Scope { entity: this, procedure: None };
+        let scope = Scope { entity: this, procedure: None, record: None };
         for Entry { value: op, .. } in entity.ops.iter() {
             self.fill(&op.fill, scope);
             self.entity(&op.to);
             for Entry { key, value } in op.otherwise.iter() {
                 let other = self.entity(key);
-                self.outcome(value, Scope { entity: other, procedure: None });
+                self.outcome(value, Scope { entity: other, procedure: None, record: None });
             }
         }
         if let Some(rows) = &entity.rows
@@ -149,7 +151,9 @@ impl<'a> Checker<'a> {
 
     fn value(&mut self, value: &Value, scope: Scope<'a>) {
         let Some(name) = value.name() else { return };
-        if scope.procedure.is_some_and(|it| it.input.entry(name).is_some()) {
+        if scope.procedure.is_some_and(|it| it.input.entry(name).is_some())
+            || scope.record.is_some_and(|it| it.columns.entry(name).is_some())
+        {
             return;
         }
         if self.model.variables.entry(name).is_some() {
@@ -169,10 +173,15 @@ impl<'a> Checker<'a> {
     }
 
     fn procedure(&mut self, procedure: &'a Procedure) {
+        let scope = Scope { entity: None, procedure: Some(procedure), record: None };
+        self.steps(&procedure.steps, scope);
+    }
+
+    fn steps(&mut self, steps: &'a [Step], scope: Scope<'a>) {
         // Which entity stands is known where a step says it.
-        let mut entity = None;
-        for step in &procedure.steps {
-            let scope = Scope { entity, procedure: Some(procedure) };
+        let mut entity = scope.entity;
+        for step in steps {
+            let scope = Scope { entity, ..scope };
             match step {
                 Step::Go(name) => {
                     let home = &self.model.home;
@@ -197,6 +206,7 @@ impl<'a> Checker<'a> {
                     self.pick(pick, scope);
                     entity = None;
                 }
+                Step::Each(each) => entity = self.each(each, scope),
                 Step::Read(Read::Fields(name)) => {
                     if let Some(entity) = self.entity(name) {
                         let fields = entity.value.fields.names();
@@ -221,9 +231,14 @@ impl<'a> Checker<'a> {
         found
     }
 
-    fn pick(&mut self, pick: &'a Pick, scope: Scope<'a>) {
-        let rows = self.recordset(&pick.rows);
-        for Entry { key, value } in pick.matching.iter().chain(pick.fill.iter()) {
+    /// Its columns, in which something stands or is typed.
+    fn columns(
+        &mut self,
+        rows: Option<&'a Recordset>,
+        columns: [&'a Entries<Value>; 2],
+        scope: Scope<'a>,
+    ) {
+        for Entry { key, value } in columns.into_iter().flat_map(Entries::iter) {
             if let Some(rows) = rows
                 && rows.columns.entry(&key.name).is_none()
             {
@@ -231,6 +246,23 @@ impl<'a> Checker<'a> {
             }
             self.value(value, scope);
         }
+    }
+
+    /// The entity that stands behind it: the one of the recordset.
+    fn each(&mut self, each: &'a Each, scope: Scope<'a>) -> Option<&'a Entry<Entity>> {
+        let record = self.recordset(&each.rows);
+        let of_record = Scope { record, ..scope };
+        self.columns(record, [&each.matching, &each.fill], of_record);
+        if let Some(limit) = &each.limit {
+            self.value(limit, scope);
+        }
+        self.steps(&each.steps, Scope { entity: None, ..of_record });
+        self.model.entities.entry(each.rows.name.split('.').next().unwrap_or_default())
+    }
+
+    fn pick(&mut self, pick: &'a Pick, scope: Scope<'a>) {
+        let rows = self.recordset(&pick.rows);
+        self.columns(rows, [&pick.matching, &pick.fill], scope);
         if let Some(missing) = &pick.missing {
             self.outcome(missing, scope);
         }
@@ -259,7 +291,7 @@ impl<'a> Checker<'a> {
         let mut reached = BTreeSet::new();
         let mut todo: Vec<&str> = self.model.entities.names().take(1).collect();
         for Entry { value: procedure, .. } in self.model.procedures.iter() {
-            let cases = procedure.steps.iter().filter_map(|step| match step {
+            let cases = procedure.all_steps().filter_map(|step| match step {
                 Step::On(cases) => Some(cases.names()),
                 _ => None,
             });

@@ -2,10 +2,11 @@
 
 use entrepot_nouns::Period;
 use entrepot_tn3270_proto::{CodePage, Key};
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::entries::{Entries, Named, Scalar};
+use super::entries::{Entries, Entry, Named, Scalar};
 use super::items::{ModelColumn, ModelField, Pattern, Rows};
 use crate::limits::MODEL_BYTES;
 
@@ -22,7 +23,7 @@ pub struct ModelError {
 }
 
 /// A host application.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// What it is called.
@@ -48,7 +49,7 @@ pub struct Model {
 }
 
 /// A procedure called at a recording in place of the host.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelTest {
     /// The file of the recording, from the folder of the model on.
@@ -66,7 +67,7 @@ pub struct ModelTest {
 }
 
 /// Where an application is, and as which terminal it is spoken to.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostAccess {
     /// As `entrepot host terminal` takes it: `tls://host.example:992`.
@@ -81,7 +82,7 @@ pub struct HostAccess {
 }
 
 /// A value that a session is given.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
     /// It is never shown.
@@ -92,7 +93,7 @@ pub struct Variable {
 }
 
 /// A screen of the application.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Entity {
     /// By what it is known: all of them hold.
@@ -110,7 +111,7 @@ pub struct Entity {
 }
 
 /// What a resting session does, so that the application does not end it.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeepAlive {
     /// The key that is pressed; it leads to the same entity, or there is a way back.
@@ -123,7 +124,7 @@ pub struct KeepAlive {
 pub type EntityFields = Entries<ModelField>;
 
 /// What is typed and pressed to come from one entity to another.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
     /// What is typed into which field.
@@ -136,10 +137,12 @@ pub struct Operation {
     /// Entities that come in its place when something went wrong.
     #[serde(default, rename = "else")]
     pub otherwise: Entries<Else>,
+    /// The longest time until one of them stands; unset: that of every answer of the host.
+    pub timeout: Option<Period>,
 }
 
 /// What it means that another entity has come.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Else {
     /// A word that callers can act on.
@@ -151,7 +154,7 @@ pub struct Else {
 }
 
 /// A list of records on a screen.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recordset {
     /// What it is called.
@@ -170,7 +173,7 @@ pub struct Recordset {
 }
 
 /// How a recordset goes on.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Next {
     /// The key for the next page.
@@ -178,8 +181,8 @@ pub struct Next {
 }
 
 /// `blank id`: records without it are left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkipBlank(pub Named);
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+pub struct SkipBlank(#[schemars(with = "String", regex(pattern = r"^blank +\S"))] pub Named);
 
 impl<'de> Deserialize<'de> for SkipBlank {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -192,7 +195,7 @@ impl<'de> Deserialize<'de> for SkipBlank {
 }
 
 /// What can be called from outside.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Procedure {
     /// What it does, in one sentence.
@@ -203,10 +206,25 @@ pub struct Procedure {
     /// What is done, in this order.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
+    /// The longest time for all of it; unset: as long as each answer of the host comes in time.
+    pub timeout: Option<Period>,
+}
+
+impl Procedure {
+    /// All steps, with those that are done for each record.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().flat_map(|step| {
+            let inner = match step {
+                Step::Each(each) => each.steps.as_slice(),
+                _ => &[],
+            };
+            std::iter::once(step).chain(inner)
+        })
+    }
 }
 
 /// A value that a procedure is given.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     /// What it may be.
@@ -219,7 +237,7 @@ pub struct Parameter {
 }
 
 /// What a parameter may be.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterKind {
     /// A text of any kind.
@@ -230,7 +248,7 @@ pub enum ParameterKind {
 }
 
 /// One step of a procedure.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
     /// To an entity, by the fewest operations; `home` is the home of the model.
@@ -245,10 +263,33 @@ pub enum Step {
     Read(Read),
     /// Finds a record on the pages of a recordset, types into it, and presses a key.
     Pick(Pick),
+    /// Opens the records of a recordset one after the other, and does something with each.
+    Each(Each),
+}
+
+/// What is done for each record of a recordset.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Each {
+    /// The recordset: `Loans.loans`.
+    pub rows: Named,
+    /// What columns of a record show for it to be one of them; without any all are.
+    #[serde(default, rename = "where")]
+    pub matching: Entries<Value>,
+    /// No more records than that.
+    pub limit: Option<Value>,
+    /// What is typed into which columns; without any the cursor is put on the record.
+    #[serde(default, rename = "type")]
+    pub fill: Entries<Value>,
+    /// The key that opens the record.
+    pub key: HostKey,
+    /// What is done then. What is read becomes a part of the record; `$column` is what it shows.
+    #[serde(rename = "do")]
+    pub steps: Vec<Step>,
 }
 
 /// Which record is picked, and how.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pick {
     /// The recordset: `Loans.loans`.
@@ -266,7 +307,7 @@ pub struct Pick {
 }
 
 /// What it means for a procedure that an entity stands.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum On {
     /// `continue`: the procedure goes on.
@@ -276,7 +317,7 @@ pub enum On {
 }
 
 /// The word `continue`.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Continue {
     /// The procedure goes on.
@@ -284,7 +325,7 @@ pub enum Continue {
 }
 
 /// What is read.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Read {
     /// All pages of a recordset: `Loans.loans`.
@@ -294,7 +335,7 @@ pub enum Read {
 }
 
 /// A value as it is written: a text, or `$name` for a variable, a parameter or a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 pub struct Value(pub Named);
 
 impl Value {
@@ -311,8 +352,11 @@ impl<'de> Deserialize<'de> for Value {
 }
 
 /// A key that goes to the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostKey(pub Key);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+pub struct HostKey(#[schemars(with = "String", regex(pattern = HOST_KEYS))] pub Key);
+
+/// As [`Key::named`] reads those that go to a host.
+const HOST_KEYS: &str = r"^\s*([eE][nN][tT][eE][rR]|[cC][lL][eE][aA][rR]|[pP][fF]([1-9]|1[0-9]|2[0-4])|[pP][aA][1-3])\s*$";
 
 impl<'de> Deserialize<'de> for HostKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -329,6 +373,28 @@ impl Model {
     /// How sessions are kept alive where they rest.
     pub(crate) fn keepalive(&self) -> Option<KeepAlive> {
         self.entities.value(&self.home.name).and_then(|home| home.keepalive)
+    }
+
+    /// What can be read as a model, and is none.
+    fn check_steps(&self) -> Result<(), String> {
+        let ops = self.entities.iter().flat_map(|entity| entity.value.ops.iter());
+        let ops = ops.map(|op| (&op.key, op.value.timeout));
+        let timed = self.procedures.iter().map(|it| (&it.key, it.value.timeout));
+        if let Some((name, _)) =
+            ops.chain(timed).find(|(_, timeout)| *timeout == Some(Period::from_seconds(0)))
+        {
+            return Err(format!("the timeout of '{}' is nothing: give at least 1s", name.name));
+        }
+        for Entry { key, value } in self.procedures.iter() {
+            let mut inner = value.steps.iter().filter_map(|step| match step {
+                Step::Each(each) => Some(&each.steps),
+                _ => None,
+            });
+            if inner.any(|steps| steps.iter().any(|step| matches!(step, Step::Each(_)))) {
+                return Err(format!("'{}' has an 'each' in an 'each'", key.name));
+            }
+        }
+        Ok(())
     }
 
     /// Reads a file. What its names lead to is looked at by [`super::check`].
@@ -355,6 +421,7 @@ impl Model {
             }
             at(line, column, problem)
         })?;
+        model.check_steps().map_err(|problem| at(1, 1, problem))?;
         let first = model.entities.0.first();
         if first.is_none() {
             return Err(at(1, 1, "it has no entities".to_owned()));

@@ -1,8 +1,10 @@
 //! Mappings of a model whose keys are names: in their order, and with the place of each.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
@@ -134,5 +136,44 @@ impl Visitor<'_> for ScalarVisitor {
 
     fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
         Ok(Scalar(value.to_string()))
+    }
+}
+
+impl JsonSchema for Scalar {
+    fn schema_name() -> Cow<'static, str> {
+        "Scalar".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+impl JsonSchema for Named {
+    fn schema_name() -> Cow<'static, str> {
+        Scalar::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        Scalar::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Scalar::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Entries<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}ByName", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": value })
     }
 }

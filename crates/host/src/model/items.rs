@@ -1,9 +1,14 @@
 //! What a model writes in one line: places, fields, columns, patterns.
 
+use std::borrow::Cow;
+
+use regex::{Regex, RegexBuilder};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::action::Place;
+use crate::limits::REGEX_BYTES;
 
 /// A test of a screen. All tests of an entity must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,23 +31,73 @@ pub enum Pattern {
     },
     /// `{cursor: "20,15"}`: the cursor is there.
     Cursor(Place),
+    /// `{match: "/LB1[0-9]0/", at: "1,72"}`: what stands there fits a regular expression.
+    Match(Matching),
     /// `{not: PATTERN}`: it does not hold.
     Not(Box<Pattern>),
     /// `{any: [PATTERN, …]}`: one of them holds.
     Any(Vec<Pattern>),
 }
 
-#[derive(Deserialize)]
+/// A regular expression, and where it is looked for.
+#[derive(Clone, Debug)]
+pub struct Matching {
+    regex: Regex,
+    /// From there to the end of its row; unset: in any row.
+    pub at: Option<Place>,
+}
+
+impl PartialEq for Matching {
+    fn eq(&self, other: &Matching) -> bool {
+        self.regex.as_str() == other.regex.as_str() && self.at == other.at
+    }
+}
+
+impl Eq for Matching {}
+
+impl Matching {
+    /// Reads `/LB1[0-9]0/`; the strokes may be left out.
+    fn parse(text: &str, at: Option<Place>) -> Result<Matching, String> {
+        let inner = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
+        let inner = inner.unwrap_or(text);
+        if inner.is_empty() {
+            return Err("an empty regular expression fits everything".to_owned());
+        }
+        let regex = RegexBuilder::new(inner).size_limit(REGEX_BYTES).build();
+        let regex = regex.map_err(|error| {
+            let error = error.to_string();
+            let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            format!("'{inner}' is no regular expression: {why}")
+        })?;
+        Ok(Matching { regex, at })
+    }
+
+    /// Whether a text of the screen fits.
+    pub(crate) fn fits(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Written {
     Text(String),
+    Match(WrittenMatch),
     Field(WrittenField),
     Cursor(WrittenCursor),
     Not(WrittenNot),
     Any(WrittenAny),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WrittenMatch {
+    #[serde(rename = "match")]
+    regex: String,
+    at: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenField {
     field: String,
@@ -50,19 +105,19 @@ struct WrittenField {
     protected: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenCursor {
     cursor: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenNot {
     not: Box<Pattern>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenAny {
     any: Vec<Pattern>,
@@ -74,6 +129,64 @@ impl<'de> Deserialize<'de> for Pattern {
         Pattern::of(written).map_err(D::Error::custom)
     }
 }
+
+impl JsonSchema for Pattern {
+    fn schema_name() -> Cow<'static, str> {
+        "Pattern".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Written::json_schema(generator);
+        let about = "A test of a screen: `LB100 @ 1,72` is a text at a row and a column.";
+        schema.insert("description".to_owned(), about.into());
+        schema
+    }
+}
+
+/// The schema of a text of one line that we read by ourselves.
+fn line_schema(about: &str, pattern: &str) -> Schema {
+    json_schema!({ "type": "string", "description": about, "pattern": pattern })
+}
+
+impl JsonSchema for ModelField {
+    fn schema_name() -> Cow<'static, str> {
+        "ModelField".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let about = "An area in a row, as `24,1 len 20`: row, column and length, then `out` (only \
+                     read), `secret`, `integer`, `decimal` or `date(DD.MM.YYYY)`.";
+        line_schema(about, &format!(r"^\s*{PLACE}\s+{LENGTH_AND_WORDS}\s*$"))
+    }
+}
+
+impl JsonSchema for ModelColumn {
+    fn schema_name() -> Cow<'static, str> {
+        "ModelColumn".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let about = "An area of each row, as `17 len 34 out`: column and length, then the words \
+                     of a field.";
+        line_schema(about, &format!(r"^\s*[0-9]*[1-9][0-9]*\s+{LENGTH_AND_WORDS}\s*$"))
+    }
+}
+
+impl JsonSchema for Rows {
+    fn schema_name() -> Cow<'static, str> {
+        "Rows".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        line_schema("Rows of the screen, as `8-20`.", r"^\s*[0-9]+\s*-\s*[0-9]+\s*$")
+    }
+}
+
+/// Row and column, as a regular expression.
+const PLACE: &str = "[0-9]*[1-9][0-9]*,[0-9]*[1-9][0-9]*";
+/// What stands behind the place of a field.
+const LENGTH_AND_WORDS: &str =
+    r"len\s+[0-9]*[1-9][0-9]*(\s+(out|secret|integer|decimal|date\(\S+\)))*";
 
 impl Pattern {
     fn of(written: Written) -> Result<Self, String> {
@@ -87,6 +200,10 @@ impl Pattern {
                     return Err(wrong());
                 }
                 Pattern::Text { text: text.to_owned(), at: place(at)? }
+            }
+            Written::Match(WrittenMatch { regex, at }) => {
+                let at = at.map(|at| place(&at)).transpose()?;
+                Pattern::Match(Matching::parse(&regex, at)?)
             }
             Written::Field(WrittenField { field, hidden, protected }) => {
                 if hidden.is_none() && protected.is_none() {

@@ -6,7 +6,7 @@ use super::document::{Entity, Model};
 use super::entries::Entry;
 use super::items::Pattern;
 use crate::action::Place;
-use crate::shown::{position, shows};
+use crate::shown::{position, shows, text_at};
 
 impl Model {
     /// The entity that stands: the first one whose tests all hold.
@@ -29,11 +29,20 @@ impl Pattern {
                     && is(hidden, field.is_hidden())
                     && is(protected, field.is_protected())
             }
+            Pattern::Match(matching) => match matching.at {
+                Some(at) => matching.fits(&text_at(terminal, at, row_rest(screen, at))),
+                None => terminal.rows().iter().any(|row| matching.fits(row)),
+            },
             Pattern::Cursor(at) => within(screen, *at) == Some(screen.cursor()),
             Pattern::Not(test) => !test.holds(terminal),
             Pattern::Any(tests) => tests.iter().any(|test| test.holds(terminal)),
         }
     }
+}
+
+/// So many positions are left in the row of a place.
+fn row_rest(screen: &Screen, at: Place) -> usize {
+    (screen.size().columns + 1).saturating_sub(at.column)
 }
 
 fn within(screen: &Screen, at: Place) -> Option<usize> {

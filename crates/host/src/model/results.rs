@@ -47,22 +47,35 @@ impl Model {
         let steps = self.procedures.value(procedure).map_or(&[][..], |it| it.steps.as_slice());
         let mut sets = Vec::new();
         for step in steps {
-            let Step::Read(Read::Rows(name)) = step else { continue };
+            let (name, inner) = match step {
+                Step::Read(Read::Rows(name)) => (name, &[][..]),
+                Step::Each(each) => (&each.rows, each.steps.as_slice()),
+                _ => continue,
+            };
             let entity = name.name.split('.').next().unwrap_or_default();
             let rows = self.entities.value(entity).and_then(|entity| entity.rows.as_ref());
             sets.extend(rows.map(|rows| {
-                RowSet {
-                    name: rows.name.name.clone(),
-                    columns: rows
-                        .columns
-                        .iter()
-                        .filter(|column| column.value.out)
-                        .map(|column| column.key.name.clone())
-                        .collect(),
+                let read = rows.columns.iter().filter(|column| column.value.out);
+                let mut columns: Vec<String> = read.map(|it| it.key.name.clone()).collect();
+                for name in self.fields_read(inner) {
+                    if !columns.contains(&name) {
+                        columns.push(name);
+                    }
                 }
+                RowSet { name: rows.name.name.clone(), columns }
             }));
         }
         sets
+    }
+
+    /// The fields that steps read.
+    fn fields_read<'m>(&'m self, steps: &'m [Step]) -> impl Iterator<Item = String> + 'm {
+        let entities = steps.iter().filter_map(|step| match step {
+            Step::Read(Read::Fields(name)) => self.entities.value(&name.name),
+            _ => None,
+        });
+        let shown = entities.flat_map(|entity| entity.fields.iter());
+        shown.filter(|field| !field.value.secret).map(|field| field.key.name.clone())
     }
 }
 
@@ -90,29 +103,36 @@ fn input(procedure: &Procedure) -> Json {
 }
 
 fn output(model: &Model, procedure: &Procedure) -> Json {
+    json!({"type": "object", "properties": read(model, &procedure.steps)})
+}
+
+/// The schemas of what steps read.
+fn read(model: &Model, steps: &[Step]) -> Map<String, Json> {
     let mut fields = Map::new();
-    for step in &procedure.steps {
-        let Step::Read(read) = step else { continue };
-        let (Read::Rows(name) | Read::Fields(name)) = read;
-        let entity = name.name.split('.').next().unwrap_or_default();
-        let Some(entity) = model.entities.value(entity) else { continue };
-        match (read, &entity.rows) {
-            (Read::Fields(_), _) => {
-                let shown = entity.fields.iter().filter(|field| !field.value.secret);
+    for step in steps {
+        let (name, inner) = match step {
+            Step::Read(Read::Fields(name)) => {
+                let entity = model.entities.value(&name.name);
+                let shown = entity.into_iter().flat_map(|entity| entity.fields.iter());
+                let shown = shown.filter(|field| !field.value.secret);
                 fields.extend(shown.map(|it| (it.key.name.clone(), schema(&it.value.kind))));
+                continue;
             }
-            (Read::Rows(_), Some(rows)) => {
-                let columns = rows.columns.iter().filter(|column| column.value.out);
-                let columns: Map<String, Json> =
-                    columns.map(|it| (it.key.name.clone(), schema(&it.value.kind))).collect();
-                let record = json!({"type": "object", "properties": columns});
-                let records = json!({"type": "array", "items": record});
-                fields.insert(rows.name.name.clone(), records);
-            }
-            (Read::Rows(_), None) => {}
-        }
+            Step::Read(Read::Rows(name)) => (name, &[][..]),
+            Step::Each(each) => (&each.rows, each.steps.as_slice()),
+            _ => continue,
+        };
+        let entity = name.name.split('.').next().unwrap_or_default();
+        let rows = model.entities.value(entity).and_then(|entity| entity.rows.as_ref());
+        let Some(rows) = rows else { continue };
+        let columns = rows.columns.iter().filter(|column| column.value.out);
+        let mut record: Map<String, Json> =
+            columns.map(|it| (it.key.name.clone(), schema(&it.value.kind))).collect();
+        record.extend(read(model, inner));
+        let record = json!({"type": "object", "properties": record});
+        fields.insert(rows.name.name.clone(), json!({"type": "array", "items": record}));
     }
-    json!({"type": "object", "properties": fields})
+    fields
 }
 
 fn schema(kind: &ColumnKind) -> Json {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use entrepot_tn3270_proto::{Key, Terminal};
+use entrepot_tn3270_proto::{Key, Lock, Terminal};
 use serde_json::Value as Json;
 
 use super::called::{Call, CallError, Worked};
@@ -266,6 +266,11 @@ impl Application {
 
     /// Waits until the keyboard is free and an entity stands.
     async fn ready(&mut self) -> Result<(), CallError> {
+        // What somebody typed where nothing can be typed: the host knows nothing of it.
+        let lock = self.session.terminal().lock();
+        if matches!(lock, Some(Lock::Protected | Lock::Numeric | Lock::Overflow)) {
+            self.session.press(Key::Reset).await?;
+        }
         let model = Arc::clone(&self.model);
         let ready =
             |terminal: &Terminal| terminal.lock().is_none() && model.standing(terminal).is_some();

@@ -1,20 +1,24 @@
 //! The steps of a procedure, on one session with an application.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
+use entrepot_nouns::Period;
 use entrepot_tn3270_proto::Key;
 use serde_json::{Map, Value as Json};
+use tokio::time::timeout;
 
 use super::values::value;
 use crate::action::Place;
 use crate::error::HostError;
 use crate::limits::{RECORDS, WAYS};
 use crate::model::{
-    Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, On, Operation,
+    Each, Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, On, Operation,
     ParameterKind, Pick, Procedure, Read, Recordset, Step, Value,
 };
 use crate::session::HostSession;
 use crate::shown::text_at;
+use crate::view::keyboard;
 
 /// A procedure did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -77,13 +81,15 @@ pub(super) struct Worked<'m> {
 /// What a procedure works with.
 pub(super) struct Call {
     input: BTreeMap<String, String>,
+    /// What the record shows that is open, by its columns.
+    record: BTreeMap<String, String>,
     result: Map<String, Json>,
 }
 
 impl Call {
     /// Of no procedure, for ways between entities.
     pub(super) fn none() -> Call {
-        Call { input: BTreeMap::new(), result: Map::new() }
+        Call { input: BTreeMap::new(), record: BTreeMap::new(), result: Map::new() }
     }
 }
 
@@ -100,11 +106,29 @@ impl<'m> Worked<'m> {
             let known = known.join(", ");
             CallError::Caller(format!("there is no procedure '{procedure}': there are {known}"))
         })?;
-        let mut call = Call { input: parameters(found, input)?, result: Map::new() };
-        for step in &found.steps {
-            self.step(step, &mut call).await?;
+        let mut call = Call { input: parameters(found, input)?, ..Call::none() };
+        let Some(most) = found.timeout.map(Period::duration) else {
+            self.steps(&found.steps, &mut call).await?;
+            return Ok(Json::Object(call.result));
+        };
+        match timeout(most, self.steps(&found.steps, &mut call)).await {
+            Ok(done) => done.map(|()| Json::Object(call.result)),
+            Err(_) => Err(CallError::Host(HostError::Late {
+                what: format!("the end of '{procedure}'"),
+                seconds: most.as_secs(),
+                keyboard: keyboard(self.session.terminal()),
+            })),
         }
-        Ok(Json::Object(call.result))
+    }
+
+    async fn steps(&mut self, steps: &'m [Step], call: &mut Call) -> Result<(), CallError> {
+        for step in steps {
+            match step {
+                Step::Each(each) => self.each(each, call).await?,
+                step => self.step(step, call).await?,
+            }
+        }
+        Ok(())
     }
 
     async fn step(&mut self, step: &'m Step, call: &mut Call) -> Result<(), CallError> {
@@ -117,6 +141,8 @@ impl<'m> Worked<'m> {
             Step::Read(Read::Fields(name)) => self.read_fields(&name.name, call),
             Step::Read(Read::Rows(name)) => self.read_rows(&name.name, call).await,
             Step::Pick(pick) => self.pick(pick, call).await,
+            // One in another one is refused where the model is read.
+            Step::Each(_) => Err(self.lost("a step that can be done for a record")),
         }
     }
 
@@ -134,12 +160,22 @@ impl<'m> Worked<'m> {
 
     /// Presses a key; the host has answered when an entity of the model stands.
     pub(super) async fn press(&mut self, key: HostKey) -> Result<&'m Entry<Entity>, CallError> {
+        let patience = self.session.patience();
+        self.press_within(key, patience).await
+    }
+
+    /// The same within another time.
+    async fn press_within(
+        &mut self,
+        key: HostKey,
+        patience: Duration,
+    ) -> Result<&'m Entry<Entity>, CallError> {
         let HostKey(key) = key;
         let model = self.model;
         let done = |terminal: &entrepot_tn3270_proto::Terminal| {
             terminal.lock().is_none() && model.standing(terminal).is_some()
         };
-        self.session.press_until(key, "a screen of the model", done).await?;
+        self.session.press_until(key, patience, "a screen of the model", done).await?;
         self.standing()
     }
 
@@ -154,7 +190,9 @@ impl<'m> Worked<'m> {
             let op = first_operation(self.model, &here.key.name, to)
                 .ok_or_else(|| self.lost(&format!("a way to '{to}'")))?;
             self.fill(&op.fill, call).await?;
-            let came = self.press(op.key).await?;
+            let timeout = op.timeout.map(Period::duration);
+            let patience = timeout.unwrap_or_else(|| self.session.patience());
+            let came = self.press_within(op.key, patience).await?;
             if let Some(otherwise) = op.otherwise.value(&came.key.name) {
                 return Err(self.outcome(otherwise, call));
             }
@@ -188,10 +226,11 @@ impl<'m> Worked<'m> {
         Ok(())
     }
 
-    /// A value: a parameter, else a variable, else what a field of the entity shows.
+    /// A value: a parameter, else a column of the record that is open, else a variable, else what a field of the entity shows.
     fn resolve(&self, value: &Value, call: &Call) -> Result<String, CallError> {
         let Some(name) = value.name() else { return Ok(value.0.name.clone()) };
-        if let Some(known) = call.input.get(name).or_else(|| self.variables.get(name)) {
+        let given = call.input.get(name).or_else(|| call.record.get(name));
+        if let Some(known) = given.or_else(|| self.variables.get(name)) {
             return Ok(known.clone());
         }
         if self.model.variables.entry(name).is_some() {
@@ -249,14 +288,12 @@ impl<'m> Worked<'m> {
 
     /// All pages of a recordset, until the application or the same page again says that it is the
     /// last one.
-    async fn read_rows(&mut self, name: &str, call: &mut Call) -> Result<(), CallError> {
-        let entity = name.split('.').next().unwrap_or(name);
-        let found = self.entity(entity)?.value.rows.as_ref();
-        let rows = found.ok_or_else(|| self.lost(&format!("the recordset '{name}'")))?;
+    async fn read_rows(&mut self, name: &'m str, call: &mut Call) -> Result<(), CallError> {
+        let OnEntity { entity, rows } = self.recordset(name)?;
         let mut records: Vec<Json> = Vec::new();
         loop {
             for row in rows.area.first..=rows.area.last {
-                records.extend(self.record(entity, rows, row)?);
+                records.extend(self.record(entity, rows, row)?.map(Json::Object));
             }
             if records.len() >= RECORDS || self.turn_page(entity, rows).await? == Page::Last {
                 break;
@@ -277,22 +314,122 @@ impl<'m> Worked<'m> {
         Ok(if self.page(rows) == before { Page::Last } else { Page::Next })
     }
 
-    async fn pick(&mut self, pick: &'m Pick, call: &Call) -> Result<(), CallError> {
-        let entity = pick.rows.name.split('.').next().unwrap_or(&pick.rows.name);
+    /// The recordset of the entity that stands, by its name as in `Loans.loans`.
+    fn recordset(&self, name: &'m str) -> Result<OnEntity<'m>, CallError> {
+        let entity = name.split('.').next().unwrap_or(name);
         let found = self.entity(entity)?.value.rows.as_ref();
-        let rows =
-            found.ok_or_else(|| self.lost(&format!("the recordset '{}'", pick.rows.name)))?;
+        let rows = found.ok_or_else(|| self.lost(&format!("the recordset '{name}'")))?;
+        Ok(OnEntity { entity, rows })
+    }
+
+    /// What columns must show.
+    fn wanted(
+        &self,
+        rows: &'m Recordset,
+        matching: &Entries<Value>,
+        call: &Call,
+    ) -> Result<Vec<Wanted<'m>>, CallError> {
         let mut wanted = Vec::new();
-        for Entry { key, value } in pick.matching.iter() {
-            wanted.push((column(rows, &key.name)?, self.resolve(value, call)?));
+        for Entry { key, value } in matching.iter() {
+            let text = self.resolve(value, call)?.trim().to_owned();
+            wanted.push(Wanted { column: column(rows, &key.name)?, text });
         }
+        Ok(wanted)
+    }
+
+    fn is_wanted(&self, row: usize, wanted: &[Wanted<'_>]) -> bool {
+        wanted.iter().all(|it| self.cell(it.column, row).trim() == it.text)
+    }
+
+    /// Opens the records one after the other; what is read in each becomes a part of it.
+    async fn each(&mut self, each: &'m Each, call: &mut Call) -> Result<(), CallError> {
+        let OnEntity { entity, rows } = self.recordset(&each.rows.name)?;
+        let wanted = self.wanted(rows, &each.matching, call)?;
+        let most = self.limit(each, call)?;
+        let mut records: Vec<Json> = Vec::new();
+        'pages: loop {
+            let page = self.shown(rows);
+            for row in rows.area.first..=rows.area.last {
+                if records.len() >= most {
+                    break 'pages;
+                }
+                let is_one = !self.is_blank(rows, row) && self.is_wanted(row, &wanted);
+                let Some(record) = self.record(entity, rows, row)?.filter(|_| is_one) else {
+                    continue;
+                };
+                call.record = self.texts(rows, row);
+                self.type_into_record(rows, row, &each.fill, call).await?;
+                self.press(each.key).await?;
+                let outer = std::mem::replace(&mut call.result, record);
+                for step in &each.steps {
+                    self.step(step, call).await?;
+                }
+                records.push(Json::Object(std::mem::replace(&mut call.result, outer)));
+                call.record.clear();
+                self.go(entity, call).await?;
+                self.find_page(entity, rows, &page).await?;
+            }
+            if self.turn_page(entity, rows).await? == Page::Last {
+                break;
+            }
+        }
+        call.result.insert(rows.name.name.clone(), Json::Array(records));
+        Ok(())
+    }
+
+    fn limit(&self, each: &Each, call: &Call) -> Result<usize, CallError> {
+        let Some(limit) = &each.limit else { return Ok(RECORDS) };
+        let text = self.resolve(limit, call)?;
+        let number: usize = text.trim().parse().map_err(|_| {
+            CallError::Caller(format!("the limit of '{}' is no number", each.rows.name))
+        })?;
+        Ok(number.min(RECORDS))
+    }
+
+    /// Behind a record some applications show the page that stood before, and others the first one.
+    async fn find_page(
+        &mut self,
+        entity: &str,
+        rows: &Recordset,
+        page: &[String],
+    ) -> Result<(), CallError> {
+        for _ in 0..RECORDS {
+            if self.shown(rows) == page {
+                return Ok(());
+            }
+            if self.turn_page(entity, rows).await? == Page::Last {
+                break;
+            }
+        }
+        Err(self.lost(&format!("the page of '{}' that stood before", rows.name.name)))
+    }
+
+    /// What the columns of a record show.
+    fn texts(&self, rows: &Recordset, row: usize) -> BTreeMap<String, String> {
+        let text = |column: &ModelColumn| self.cell(column, row).trim().to_owned();
+        rows.columns.iter().map(|it| (it.key.name.clone(), text(&it.value))).collect()
+    }
+
+    fn is_blank(&self, rows: &Recordset, row: usize) -> bool {
+        let mut read = rows.columns.iter().filter(|column| column.value.out);
+        read.all(|column| self.cell(&column.value, row).trim().is_empty())
+    }
+
+    /// What a page shows in the columns that are read: what was typed does not count.
+    fn shown(&self, rows: &Recordset) -> Vec<String> {
+        let read = || rows.columns.iter().filter(|column| column.value.out);
+        (rows.area.first..=rows.area.last)
+            .flat_map(|row| read().map(move |column| self.cell(&column.value, row)))
+            .collect()
+    }
+
+    async fn pick(&mut self, pick: &'m Pick, call: &Call) -> Result<(), CallError> {
+        let OnEntity { entity, rows } = self.recordset(&pick.rows.name)?;
+        let wanted = self.wanted(rows, &pick.matching, call)?;
         for _ in 0..RECORDS {
             let mut all = rows.area.first..=rows.area.last;
-            let is_wanted = |row: &usize| {
-                wanted.iter().all(|(column, text)| self.cell(column, *row).trim() == text.trim())
-            };
-            if let Some(row) = all.find(is_wanted) {
-                self.type_into_record(rows, row, pick, call).await?;
+            if let Some(row) = all.find(|row| self.is_wanted(*row, &wanted)) {
+                self.type_into_record(rows, row, &pick.fill, call).await?;
                 return self.press(pick.key).await.map(drop);
             }
             if self.turn_page(entity, rows).await? == Page::Last {
@@ -311,12 +448,12 @@ impl<'m> Worked<'m> {
         &mut self,
         rows: &Recordset,
         row: usize,
-        pick: &Pick,
+        fill: &Entries<Value>,
         call: &Call,
     ) -> Result<(), CallError> {
         let first = rows.columns.0.first().map_or(1, |first| first.value.column);
         self.session.move_cursor(Place { row, column: first });
-        for Entry { key, value } in pick.fill.iter() {
+        for Entry { key, value } in fill.iter() {
             let text = self.resolve(value, call)?;
             let column = column(rows, &key.name)?;
             if text.chars().count() > column.length {
@@ -348,7 +485,7 @@ impl<'m> Worked<'m> {
         entity: &str,
         rows: &Recordset,
         row: usize,
-    ) -> Result<Option<Json>, CallError> {
+    ) -> Result<Option<Map<String, Json>>, CallError> {
         let mut record = Map::new();
         for Entry { key, value: column } in rows.columns.iter() {
             let text = self.cell(column, row);
@@ -364,8 +501,20 @@ impl<'m> Worked<'m> {
             let read = read.ok_or_else(|| wrong_kind(entity, &key.name, &text))?;
             record.insert(key.name.clone(), read);
         }
-        Ok(Some(Json::Object(record)))
+        Ok(Some(record))
     }
+}
+
+/// A recordset and the entity that it is on.
+struct OnEntity<'m> {
+    entity: &'m str,
+    rows: &'m Recordset,
+}
+
+/// What a column must show.
+struct Wanted<'m> {
+    column: &'m ModelColumn,
+    text: String,
 }
 
 /// Whether another page of a recordset stands.

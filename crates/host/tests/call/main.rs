@@ -1,8 +1,10 @@
 //! Procedures of the sample model, called at the sample application.
 
+mod each;
 mod held;
 mod library;
 mod pool;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
