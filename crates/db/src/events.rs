@@ -1,5 +1,6 @@
 //! The audit log.
 
+use entrepot_nouns::event::VersionFact;
 use entrepot_nouns::{Event, EventId, Fact, JobId, Name, SessionId, SiteId, Timestamp, TransferId};
 
 use crate::error::Result;
@@ -231,7 +232,7 @@ pub fn event_paths(fact: &Fact) -> Vec<&str> {
         Fact::LinkCreated { path, target } => vec![path, target],
         Fact::FileRemoved { path }
         | Fact::FileTrashed { path, .. }
-        | Fact::FileVersioned { path, .. }
+        | Fact::FileVersioned { version: VersionFact { path, .. } }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. }
         | Fact::WatchFound { path, .. }

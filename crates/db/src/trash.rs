@@ -1,6 +1,7 @@
 //! What was removed or replaced and can be put back: rows that follow from events, so that every
 //! node knows what any of them keeps.
 
+use entrepot_nouns::event::VersionFact;
 use entrepot_nouns::{Event, EventId, Fact, Name, SiteId, Timestamp};
 use uuid::Uuid;
 
@@ -83,7 +84,7 @@ impl TrashRows {
                 let size = Some(*size).filter(|_| !directory);
                 self.push(event, Terms::new(until.micros(), size, *most_bytes))?;
             }
-            Fact::FileVersioned { until, size, keep, most_bytes, .. } => {
+            Fact::FileVersioned { version: VersionFact { until, size, keep, most_bytes, .. } } => {
                 let until = until.map_or(FOREVER, Timestamp::micros);
                 let terms = Terms::new(until, Some(*size), *most_bytes);
                 self.push(event, Terms { most_kept: keep.map(i64::from), ..terms })?;
@@ -155,7 +156,7 @@ impl<'a> TrashPlace<'a> {
             Fact::FileTrashed { endpoint, prefix, .. } => {
                 Some(TrashPlace { site, endpoint, prefix, version_of: None })
             }
-            Fact::FileVersioned { endpoint, prefix, stored, .. } => {
+            Fact::FileVersioned { version: VersionFact { endpoint, prefix, stored, .. } } => {
                 Some(TrashPlace { site, endpoint, prefix, version_of: Some(stored) })
             }
             _ => None,

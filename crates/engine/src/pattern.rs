@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use entrepot_nouns::event::VersionFact;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Event, Fact, StorePath, VPath, call};
 use serde_json::Value;
@@ -238,7 +239,7 @@ fn size(event: &Event) -> Option<u64> {
         Fact::FileRenamed { size, .. }
         | Fact::FileLinked { size, .. }
         | Fact::FileTrashed { size, .. }
-        | Fact::FileVersioned { size, .. }
+        | Fact::FileVersioned { version: VersionFact { size, .. } }
         | Fact::FileRestored { size, .. }
         | Fact::WatchFound { size, .. } => Some(*size),
         Fact::CommandDone { command } => command.bytes,
@@ -270,7 +271,7 @@ pub(crate) fn event_path(event: &Event) -> Option<&str> {
         Fact::FileRenamed { to, .. } | Fact::FileLinked { to, .. } => Some(to),
         Fact::FileRemoved { path }
         | Fact::FileTrashed { path, .. }
-        | Fact::FileVersioned { path, .. }
+        | Fact::FileVersioned { version: VersionFact { path, .. } }
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. }
         | Fact::WatchFound { path, .. }

@@ -233,7 +233,7 @@ pub(crate) fn describe(event: &Event) -> String {
         | Fact::FileRestored { path, .. }
         | Fact::FilePurged { path, .. } => path.clone(),
         Fact::FileTrashed { path, until, .. } => kept(path, Some(*until)),
-        Fact::FileVersioned { path, until, .. } => kept(path, *until),
+        Fact::FileVersioned { version } => kept(&version.path, version.until),
         Fact::FileRenamed { from, to, displaced, .. } => {
             format!(
                 "{from} → {to}{}",

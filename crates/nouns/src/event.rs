@@ -45,7 +45,7 @@ pub use endpoint::{
     DisabledFact, HostSessionEnd, HostSessionEnding, HostSessionFact, ProcedureFact,
 };
 pub use expected::ExpectedFact;
-pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact};
+pub use file::{DecidedFact, Displaced, ExportedFile, FileFact, HeldFact, VersionFact};
 pub use job::*;
 pub use node::*;
 pub use pruned::PrunedFact;
@@ -467,27 +467,9 @@ facts! {
     /// A file was replaced and is kept by its mount as a version: it can be put back by the id of
     /// this event. What replaced it has an event of its own.
     "file.versioned" FileVersioned {
-        /// Virtual path as the account sees it.
-        path: String,
-        /// Bytes of the file that was replaced.
-        size: u64,
-        /// When its content had last changed.
-        modified: Timestamp,
-        /// The endpoint that keeps it.
-        endpoint: Name,
-        /// The directory of the endpoint that the mount shows: it has the versions in it.
-        prefix: String,
-        /// The path that it had at the endpoint.
-        stored: String,
-        /// From then on it is deleted for good; none: its time does not end.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        until: Option<Timestamp>,
-        /// Most versions of the file that the mount keeps; none: as many as come.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        keep: Option<u16>,
-        /// Most bytes of versions that the mount keeps; none: as many as come.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        most_bytes: Option<u64>,
+        /// The file that was replaced, and where it is kept.
+        #[serde(flatten)]
+        version: VersionFact,
     }
     /// What was removed, or a version of a file, was put back.
     "file.restored" FileRestored {

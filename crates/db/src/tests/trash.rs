@@ -1,5 +1,6 @@
 //! What can be put back follows from events.
 
+use entrepot_nouns::event::VersionFact;
 use entrepot_nouns::{Env, Event, EventId, Fact, SiteId};
 
 use super::{both, event, journal, name, project};
@@ -71,7 +72,7 @@ fn limited(env: &Env, size: u64, most_bytes: Option<u64>) -> Event {
 
 fn replaced(env: &Env, stored: &str, keep: Option<u16>) -> Event {
     env.advance(std::time::Duration::from_secs(1));
-    let fact = Fact::FileVersioned {
+    let version = VersionFact {
         path: format!("/{stored}"),
         size: 10,
         modified: env.now(),
@@ -82,7 +83,7 @@ fn replaced(env: &Env, stored: &str, keep: Option<u16>) -> Event {
         keep,
         most_bytes: None,
     };
-    event(env, fact)
+    event(env, Fact::FileVersioned { version })
 }
 
 async fn what_is_too_much_is_over(db: Db) {

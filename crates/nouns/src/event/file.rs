@@ -88,3 +88,29 @@ pub struct Displaced {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
+
+/// A file that another one has replaced, and that its mount keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VersionFact {
+    /// Virtual path as the account sees it.
+    pub path: String,
+    /// Bytes of the file that was replaced.
+    pub size: u64,
+    /// When its content had last changed.
+    pub modified: Timestamp,
+    /// The endpoint that keeps it.
+    pub endpoint: Name,
+    /// The directory of the endpoint that the mount shows: it has the versions in it.
+    pub prefix: String,
+    /// The path that it had at the endpoint.
+    pub stored: String,
+    /// From then on it is deleted for good; none: its time does not end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Most versions of the file that the mount keeps; none: as many as come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u16>,
+    /// Most bytes of versions that the mount keeps; none: as many as come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_bytes: Option<u64>,
+}

@@ -6,7 +6,7 @@
 
 use entrepot_db::TrashPlace;
 use entrepot_journal::Scope;
-use entrepot_nouns::event::Fact;
+use entrepot_nouns::event::{Fact, VersionFact};
 use entrepot_nouns::{Event, EventId, StorePath, VPath};
 use entrepot_storage::{AnyStore, EntryKind, StoreError};
 use uuid::Uuid;
@@ -120,7 +120,8 @@ impl Service {
 /// What is recorded when it is gone.
 pub(crate) fn purged(event: &Event) -> Option<Fact> {
     match &event.fact {
-        Fact::FileTrashed { path, .. } | Fact::FileVersioned { path, .. } => {
+        Fact::FileTrashed { path, .. }
+        | Fact::FileVersioned { version: VersionFact { path, .. } } => {
             Some(Fact::FilePurged { path: path.clone(), trashed: event.id })
         }
         _ => None,

@@ -1,6 +1,6 @@
 //! A file is kept before another one takes its name.
 
-use entrepot_nouns::event::Fact;
+use entrepot_nouns::event::{Fact, VersionFact};
 use entrepot_nouns::mount::TRASH_NAME;
 use entrepot_nouns::{Event, StorePath, VPath, VersionOptions, crash};
 use entrepot_storage::{EntryKind, Meta, StoreError};
@@ -79,7 +79,7 @@ impl Vfs {
     ) -> Result<Option<KeptVersion>> {
         let Located { place, path } = replaced;
         let (plane, prefix) = (self.data_plane(), &place.mount.prefix);
-        let fact = Fact::FileVersioned {
+        let version = VersionFact {
             path: path.to_string(),
             size: there.size,
             modified: there.modified,
@@ -90,6 +90,7 @@ impl Vfs {
             keep: terms.keep,
             most_bytes: terms.bytes,
         };
+        let fact = Fact::FileVersioned { version };
         let mut change = self.change(place, fact, there.identity.clone());
         let event = change.event.clone();
         let folder = prefix.join(TRASH_NAME)?;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use entrepot_db::TrashPlace;
-use entrepot_nouns::event::Fact;
+use entrepot_nouns::event::{Fact, VersionFact};
 use entrepot_nouns::{Event, EventId, Name, Right, StorePath, Timestamp, VPath};
 
 use crate::download::Download;
@@ -46,7 +46,8 @@ pub(super) struct Kept {
 
 impl FileVersion {
     fn of(event: &Event) -> Option<FileVersion> {
-        let Fact::FileVersioned { size, modified, until, .. } = &event.fact else { return None };
+        let Fact::FileVersioned { version } = &event.fact else { return None };
+        let VersionFact { size, modified, until, .. } = version;
         Some(FileVersion {
             id: event.id,
             size: *size,
