@@ -50,7 +50,7 @@ pub struct Deployment {
 pub struct ModelFigures {
     /// The site that owns the model.
     pub site: SiteId,
-    /// Its name.
+    /// What it is called within its site.
     pub model: Name,
     /// What there is of its sessions.
     pub figures: PoolFigures,

@@ -356,7 +356,8 @@ impl<'de> Deserialize<'de> for Value {
 pub struct HostKey(#[schemars(with = "String", regex(pattern = HOST_KEYS))] pub Key);
 
 /// As [`Key::named`] reads those that go to a host.
-const HOST_KEYS: &str = r"^\s*([eE][nN][tT][eE][rR]|[cC][lL][eE][aA][rR]|[pP][fF]([1-9]|1[0-9]|2[0-4])|[pP][aA][1-3])\s*$";
+const HOST_KEYS: &str =
+    "^ *([eE][nN][tT][eE][rR]|[cC][lL][eE][aA][rR]|[pP][fF]([1-9]|1[0-9]|2[0-4])|[pP][aA][1-3]) *$";
 
 impl<'de> Deserialize<'de> for HostKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -44,7 +44,7 @@ pub enum PoolError {
     /// None can be opened for the caller alone.
     #[error("no session can be opened: {failure}")]
     NotOpened {
-        /// Why not.
+        /// What the last attempt came to.
         failure: String,
     },
     /// The pool has stopped, or stops.

@@ -360,15 +360,16 @@ fn a_session_of_a_caller_alone_takes_a_place_and_a_user_and_is_given_to_nobody_e
 
 #[test]
 fn a_session_with_free_keys_is_logged_off() {
-    let mut book = Book::new(SessionPool { max: 1, ..SessionPool::default() }, 0, None);
+    let limits = SessionPool { max: 1, hold: Period::from_seconds(40), ..SessionPool::default() };
+    let mut book = Book::new(limits, 0, None);
     book.ask(Caller(1), at(9)).unwrap();
     deeds(&mut book, 0);
     book.opened(at(0), 0, Opened::AtHome, 0.0);
     assert!(matches!(deeds(&mut book, 0).as_slice(), [Deed::Give { slot: 0, .. }]));
     book.set_apart(0);
     book.held(at(1), 0, Holding::Active);
-    assert_eq!(book.next_time(), Some(at(301)));
-    assert_eq!(deeds(&mut book, 301), [Deed::Retake { slot: 0 }]);
-    book.came_back(at(301), 0, CameBack::Left);
-    assert_eq!(deeds(&mut book, 301), [Deed::LogOff { slot: 0 }]);
+    assert_eq!(book.next_time(), Some(at(41)));
+    assert_eq!(deeds(&mut book, 41), [Deed::Retake { slot: 0 }]);
+    book.came_back(at(41), 0, CameBack::Left);
+    assert_eq!(deeds(&mut book, 41), [Deed::LogOff { slot: 0 }]);
 }

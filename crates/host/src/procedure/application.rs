@@ -35,7 +35,7 @@ pub enum TypeTo {
 /// What a screen is waited for to show; without anything it is the keyboard to be free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScreenWait {
-    /// This text.
+    /// A text that it shows.
     pub text: Option<String>,
     /// The text there; anywhere, if unset.
     pub at: Option<Place>,

@@ -226,7 +226,8 @@ impl<'m> Worked<'m> {
         Ok(())
     }
 
-    /// A value: a parameter, else a column of the record that is open, else a variable, else what a field of the entity shows.
+    /// A value: a parameter, else a column of the record that is open, else a variable, else what
+    /// a field of the entity shows.
     fn resolve(&self, value: &Value, call: &Call) -> Result<String, CallError> {
         let Some(name) = value.name() else { return Ok(value.0.name.clone()) };
         let given = call.input.get(name).or_else(|| call.record.get(name));

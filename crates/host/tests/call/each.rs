@@ -63,6 +63,12 @@ async fn each_record_of_all_pages_is_opened_and_what_it_shows_added() {
     assert_eq!(found["loans"], json!(all[..14]));
     let none = called(&model, &[("reader", "EMPTY")]).await.unwrap();
     assert_eq!(none["loans"], json!([]));
+    // Where the list begins anew behind each record, the page is looked for.
+    let anew = "            - read: {fields: Loan}\n            - go: Find\n            \
+                - fill: {name: $reader}\n            - key: ENTER\n";
+    let model = model.replace("            - read: {fields: Loan}\n", anew);
+    let found = called(&model, &[("reader", "NOVAK")]).await.unwrap();
+    assert_eq!(found["loans"], json!(all));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use entrepot_host::model::{Model, schema};
 use regex::Regex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::MODEL;
 
@@ -39,14 +39,7 @@ fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<Strin
                 let missing = value.is_object() && value.get(name).is_none();
                 missing.then(|| format!("{at}: there is no '{name}'"))
             }),
-            "additionalProperties" => value.as_object().and_then(|object| {
-                let known = rules.get("properties").and_then(Value::as_object);
-                let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
-                object
-                    .iter()
-                    .filter(|(name, _)| !is_known(name))
-                    .find_map(|(name, value)| misfit(root, rule, value, &format!("{at}.{name}")))
-            }),
+            "additionalProperties" => others(root, rules, value, at),
             "items" => value.as_array().and_then(|items| {
                 let mut items = items.iter().enumerate();
                 items.find_map(|(number, item)| misfit(root, rule, item, &format!("{at}.{number}")))
@@ -71,7 +64,7 @@ fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<Strin
             "maximum" => (value.as_f64() > rule.as_f64())
                 .then(|| format!("{at}: {value} is more than {rule}")),
             "minProperties" | "maxProperties" => {
-                let count = value.as_object().map_or(1, serde_json::Map::len) as u64;
+                let count = value.as_object().map_or(1, Map::len) as u64;
                 (Some(count) != rule.as_u64()).then(|| format!("{at}: it has {count} members"))
             }
             other => wrong(format!("the test does not know '{other}'")),
@@ -81,6 +74,15 @@ fn misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<Strin
         }
     }
     None
+}
+
+/// What does not fit of the members that a schema does not name.
+fn others(root: &Value, rules: &Map<String, Value>, value: &Value, at: &str) -> Option<String> {
+    let rule = &rules["additionalProperties"];
+    let known = rules.get("properties").and_then(Value::as_object);
+    let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
+    let mut others = value.as_object()?.iter().filter(|(name, _)| !is_known(name));
+    others.find_map(|(name, value)| misfit(root, rule, value, &format!("{at}.{name}")))
 }
 
 fn is_of(kind: &str, value: &Value) -> bool {

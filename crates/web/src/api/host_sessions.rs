@@ -43,7 +43,7 @@ impl Default for HostSessionOrder {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TypedText {
-    /// The letters.
+    /// What comes at the keys of a terminal, in one line.
     text: String,
     /// Where, as `row,column` from 1; unset: at the cursor.
     at: Option<String>,
@@ -63,7 +63,7 @@ pub(crate) struct PressedKey {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AwaitedScreen {
-    /// A text.
+    /// A text that it shows.
     text: Option<String>,
     /// Where it begins, as `row,column` from 1; unset: anywhere.
     at: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     json_answer(StatusCode::OK, &json!({ "items": found }))
 }
 
-/// Opens one.
+/// Opens a session, which the account holds from then on.
 pub(crate) async fn open(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     let HostSessionOrder { pool, variables } = body(&call)?;
@@ -101,7 +101,7 @@ pub(crate) async fn open(call: Call) -> Result<Response, Problem> {
     json_answer(StatusCode::CREATED, &opened.map_err(problem)?)
 }
 
-/// Shows one.
+/// Shows what is known of one, not its screen.
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     let found = applications(&call)?.session(&client(&call)?, id(&call)?).map_err(problem)?;
@@ -136,7 +136,7 @@ pub(crate) async fn screen(call: Call) -> Result<Response, Problem> {
     work(call, SessionWork::Screen).await
 }
 
-/// Types something.
+/// Types at the cursor, at a place or into a field.
 pub(crate) async fn type_text(call: Call) -> Result<Response, Problem> {
     let TypedText { text, at, field } = body(&call)?;
     if text.is_empty() || text.len() > ACTION_BYTES || text.contains(char::is_control) {
