@@ -411,9 +411,11 @@ impl<'m> Worked<'m> {
         rows.columns.iter().map(|it| (it.key.name.clone(), text(&it.value))).collect()
     }
 
+    /// True if a row shows nothing in the columns that are read.
     fn is_blank(&self, rows: &Recordset, row: usize) -> bool {
-        let mut read = rows.columns.iter().filter(|column| column.value.out);
-        read.all(|column| self.cell(&column.value, row).trim().is_empty())
+        let is_empty = |column: &ModelColumn| self.cell(column, row).trim().is_empty();
+        let mut read = rows.columns.iter().map(|it| &it.value).filter(|it| it.out).peekable();
+        read.peek().is_some() && read.all(is_empty)
     }
 
     /// What a page shows in the columns that are read: what was typed does not count.
