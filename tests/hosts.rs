@@ -398,7 +398,7 @@ impl Loans {
     fn start(sample: &SampleHost) -> Result<Loans> {
         let mut node = Node::new(program(), None)?;
         let login = Login::create(&node, "anna")?;
-        for who in ["bob", "clara"] {
+        for who in ["bob", "clara", "dora"] {
             let create = ["account", "create", who, "--password-stdin"];
             node.cli_with_input(&create, &format!("a word of {who}"))?;
         }
@@ -539,7 +539,11 @@ fn sessions_are_held_over_https() -> Result<()> {
         let url = format!("{}/metrics", loans.node.ops_url()?);
         let page = run(Command::new("curl").args(["-sf", "-m", "20", &url]))?.stdout;
         let metrics = String::from_utf8(page)?;
-        let is_shown = |line: &str| line.contains(suspended) && line.ends_with(" 1");
+        let is_shown = |line: &str| {
+            line.starts_with("entrepot_host_sessions{")
+                && line.contains(suspended)
+                && line.ends_with(" 1.0")
+        };
         Ok(metrics.lines().any(is_shown).then_some(()))
     })?;
     ensure!(of_bob("/resume", "POST", "")?.1["state"] == "active");
@@ -561,7 +565,7 @@ type Ask<'a> = &'a dyn Fn(&str, &str, &str) -> Result<(u16, Value)>;
 fn bad_requests_are_refused_in_plain_words(at: Ask<'_>) -> Result<()> {
     for (who, rest, body, wanted, code, words) in [
         ("bob", "/procedures/find_loans", r#"{"reader": "NOVAK"}"#, 404, "EP1313", "not held"),
-        ("anna", "/suspend", "", 403, "EP1315", "may not hold a session"),
+        ("dora", "/suspend", "", 403, "EP1315", "may not hold a session"),
         ("clara", "/procedures/find_loans", "{}", 403, "EP1315", "may not call"),
         ("clara", "/type", "{}", 422, "EP0205", "text"),
         ("clara", "/type", r#"{"text": "A\nB"}"#, 422, "EP1114", "no control characters"),
