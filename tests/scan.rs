@@ -1,7 +1,7 @@
 //! Files before real scanners: clamd, and c-icap before it.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -232,38 +232,79 @@ rule:
 /// What the node may take more than before, in KiB, however long the file is.
 const SCAN_KIB: u64 = 16 * 1024;
 
-/// A clamd that finds every file clean, and counts what it is shown.
-fn counting_clamd() -> Result<(u16, Receiver<u64>)> {
+/// A scanner that finds every file clean, and says of each how many bytes it was shown.
+fn counting(serve: fn(&mut TcpStream) -> Result<Option<u64>>) -> Result<(u16, Receiver<u64>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let (tell, told) = channel();
     std::thread::spawn(move || {
         // It ends with the test.
         for mut stream in listener.incoming().flatten() {
-            let counted = count_stream(&mut stream);
-            let _ = stream.write_all(b"stream: OK\0");
-            let _ = counted.map(|count| tell.send(count));
+            if let Ok(Some(count)) = serve(&mut stream) {
+                let _ = tell.send(count);
+            }
         }
     });
     Ok((port, told))
 }
 
-fn count_stream(stream: &mut TcpStream) -> Result<u64> {
+/// As clamd.
+fn clamd_counts(stream: &mut TcpStream) -> Result<Option<u64>> {
     let mut command = [0; 10];
     stream.read_exact(&mut command)?;
     ensure!(command == *b"zINSTREAM\0", "{command:?}");
-    let (mut count, mut block) = (0, Vec::new());
+    let mut count = 0;
     loop {
         let mut length = [0; 4];
         stream.read_exact(&mut length)?;
-        let length = u32::from_be_bytes(length);
+        let length = u32::from_be_bytes(length).into();
         if length == 0 {
-            return Ok(count);
+            stream.write_all(b"stream: OK\0")?;
+            return Ok(Some(count));
         }
-        block.resize(usize::try_from(length)?, 0);
-        stream.read_exact(&mut block)?;
-        count += u64::from(length);
+        count += skip(stream, length)?;
     }
+}
+
+/// As a server of ICAP that wants to see the begin of a file first.
+fn icap_counts(stream: &mut TcpStream) -> Result<Option<u64>> {
+    let mut reading = BufReader::new(stream.try_clone()?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        ensure!(reading.read_line(&mut head)? > 0, "{head}");
+    }
+    if head.starts_with("OPTIONS") {
+        let can = "ISTag: \"1\"\r\nOptions-TTL: 3600\r\nPreview: 1024\r\nAllow: 204";
+        write!(stream, "ICAP/1.0 200 OK\r\n{can}\r\n\r\n")?;
+        return Ok(None);
+    }
+    let heads = head.split("res-body=").nth(1).and_then(|rest| rest.split("\r\n").next());
+    skip(&mut reading, heads.context("the place of the body")?.trim().parse()?)?;
+    let (mut count, mut is_preview) = (0, true);
+    loop {
+        let mut line = String::new();
+        reading.read_line(&mut line)?;
+        let (length, ends) = line.trim_end().split_once(';').unwrap_or((line.trim_end(), ""));
+        let length = u64::from_str_radix(length, 16)?;
+        count += length;
+        skip(&mut reading, length + 2)?;
+        if length > 0 {
+            continue;
+        }
+        if !is_preview || ends.contains("ieof") {
+            write!(stream, "ICAP/1.0 204 No Content\r\nISTag: \"1\"\r\n\r\n")?;
+            return Ok(Some(count));
+        }
+        is_preview = false;
+        write!(stream, "ICAP/1.0 100 Continue\r\n\r\n")?;
+    }
+}
+
+/// Reads so many bytes.
+fn skip(stream: &mut impl Read, length: u64) -> Result<u64> {
+    let read = std::io::copy(&mut stream.take(length), &mut std::io::sink())?;
+    ensure!(read == length, "the file was cut off");
+    Ok(length)
 }
 
 fn status_kib(pid: u32, line: &str) -> Result<u64> {
@@ -273,20 +314,16 @@ fn status_kib(pid: u32, line: &str) -> Result<u64> {
 }
 
 /// `SCAN_MIB=1024` is the full length.
-#[test]
-fn a_long_file_is_scanned_in_little_memory() -> Result<()> {
+fn is_scanned_in_little_memory(url: &str, told: &Receiver<u64>) -> Result<()> {
     let mib = std::env::var("SCAN_MIB").map_or(Ok(192), |mib| mib.parse::<u64>())?;
     let mut node = Node::new(program(), None)?;
     Login::create(&node, "acme")?;
     let away = node.scratch().join("away");
     std::fs::create_dir(&away)?;
-    let (port, told) = counting_clamd()?;
     let documents = format!(
         "endpoint: {{name: away, target: {{directory: {{path: {}}}}}}}
 ---
-endpoint:
-  name: av
-  target: {{scanner: {{url: 'clamd://127.0.0.1:{port}', allow_private: true}}}}
+endpoint: {{name: av, target: {{scanner: {{url: '{url}', allow_private: true}}}}}}
 ---
 rule:
   name: look
@@ -298,12 +335,14 @@ rule:
     );
     apply(&node, &documents)?;
     node.start()?;
-    let look = |name: &str, size: u64| -> Result<()> {
+    let mut looked = 0;
+    let mut look = |name: &str, size: u64| -> Result<()> {
         std::fs::File::create(away.join(name))?.set_len(size)?;
         node.cli(&["rule", "run", "look", "--param", &format!("name={name}")])?;
         let shown = told.recv_timeout(std::time::Duration::from_secs(500))?;
         assert_eq!(shown, size, "the scanner has seen the whole file");
-        Ok(())
+        looked += 1;
+        node.until("the job", || Ok((node.events("job.done")?.len() == looked).then_some(())))
     };
     // What a job takes at all is there after the first ones.
     for number in 0..3 {
@@ -317,4 +356,16 @@ rule:
     println!("{mib} MiB scanned: {taken} KiB");
     ensure!(taken <= SCAN_KIB, "{taken} KiB for {mib} MiB");
     node.stop()
+}
+
+#[test]
+fn a_long_file_is_scanned_by_clamd_in_little_memory() -> Result<()> {
+    let (port, told) = counting(clamd_counts)?;
+    is_scanned_in_little_memory(&format!("clamd://127.0.0.1:{port}"), &told)
+}
+
+#[test]
+fn a_long_file_is_scanned_by_a_server_of_icap_in_little_memory() -> Result<()> {
+    let (port, told) = counting(icap_counts)?;
+    is_scanned_in_little_memory(&format!("icap://127.0.0.1:{port}/avscan"), &told)
 }
