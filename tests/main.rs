@@ -65,6 +65,7 @@ mod trace_far;
 mod transforms;
 mod upgrade;
 mod wan;
+mod watch_cuts;
 mod watches;
 mod web_hooks;
 

@@ -30,7 +30,7 @@ fn rule(more: &str, ours: &Path) -> Result<String> {
     ))
 }
 
-fn sftp_endpoint(sshd: &Sshd) -> Result<String> {
+pub(crate) fn sftp_endpoint(sshd: &Sshd) -> Result<String> {
     let key = std::fs::read_to_string(sshd.user_key())?;
     let indented: String = key.lines().map(|line| format!("      {line}\n")).collect();
     let public = std::fs::read_to_string(sshd.user_key().with_extension("pub"))?;
@@ -125,7 +125,7 @@ fn a_server_that_is_away_is_told_of_and_its_files_come_when_it_is_back() -> Resu
     node.stop()
 }
 
-fn ftp_endpoint(server: &Ftpd) -> Result<String> {
+pub(crate) fn ftp_endpoint(server: &Ftpd) -> Result<String> {
     let mut target = serde_json::to_value(server.target())?;
     target["password"] = json!(server.password());
     let endpoint = json!({"endpoint": {"name": "bank", "target": {"ftp": target}}});
