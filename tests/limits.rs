@@ -8,9 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use entrepot_nouns::Timestamp;
 use entrepot_testkit::clients::ftp::Protection::Clear;
 use entrepot_testkit::clients::{Login, local_file, noise};
 use entrepot_testkit::server::{Node, PATIENCE, run};
+use serde_json::json;
 
 use crate::program;
 
@@ -325,4 +327,56 @@ fn a_crowd_of_a_named_network_is_let_in() -> Result<()> {
     // Those of a crowd before may not be gone yet.
     node.until("the network to count", || Ok((crowd(port, 300)? == 300).then_some(())))?;
     node.until("all of them to be let in", || Ok((crowd(port, 400)? == 400).then_some(())))
+}
+
+/// What the steps of rules write into an account, and read of it: it is never faster than its
+/// policy says, and a twentieth of that. How fast it was is printed.
+#[test]
+fn what_rules_move_is_no_faster_than_the_policy_of_their_account() -> Result<()> {
+    const BYTES: usize = 5_000_000;
+    const RATE: f64 = 1_000_000.0;
+    let mut node = Node::new(program(), None)?;
+    let login = Login::create(&node, "acme")?;
+    let mut documents = "policy: {name: slow, upload_bytes_per_second: 1000000, \
+                         download_bytes_per_second: 1000000}\n"
+        .to_owned();
+    for name in ["away", "there"] {
+        let folder = node.scratch().join(name);
+        std::fs::create_dir(&folder)?;
+        let endpoint = json!({"name": name, "target": {"directory": {"path": folder}}});
+        documents += &format!("---\n{}\n", json!({ "endpoint": endpoint }));
+    }
+    let content = noise(6, BYTES);
+    std::fs::write(node.scratch().join("away/big.bin"), &content)?;
+    documents += "---
+rule:
+  name: in
+  when: {call: {}}
+  as: acme
+  do: [{fetch: {endpoint: away, path: big.bin}}, {copy: {to: /big.bin}}]
+---
+rule: {name: out, when: {event: file.uploaded}, do: [{deliver: {endpoint: there}}]}
+";
+    node.cli_with_input(&["apply", "-"], &documents)?;
+    node.cli(&["account", "change", "acme", "policy=slow"])?;
+    node.start()?;
+    node.cli(&["rule", "run", "in"])?;
+    let time = |kind: &str| -> Result<Timestamp> {
+        let event = node.until(kind, || Ok(node.events(kind)?.pop()))?;
+        Ok(serde_json::from_value(event["at"].clone())?)
+    };
+    let times = [time("rule.called")?, time("file.uploaded")?, time("file.delivered")?];
+    for (at, what) in ["written into the account", "read of it"].into_iter().enumerate() {
+        let seconds = times[at + 1].since(times[at]).as_secs_f64();
+        let rate = BYTES as f64 / seconds;
+        println!(
+            "{BYTES} bytes {what} in {seconds:.2} s: {:.1} % of the rate",
+            rate / RATE * 100.0
+        );
+        // A busy machine makes it slower, and nothing makes it faster.
+        ensure!(rate <= RATE * 1.05, "{rate:.0} bytes a second {what}");
+    }
+    ensure!(std::fs::read(node.scratch().join("there/big.bin"))? == content, "it differs");
+    ensure!(std::fs::read(login.on_disk(&node, "big.bin"))? == content, "it differs");
+    node.stop()
 }
