@@ -31,6 +31,12 @@ rule:
     - each:
         in: hook.body.orders
         do: [exec: {argv: [ENTER, BOOK, '{item.id}', '{index}']}]
+---
+rule:
+  name: large
+  when: {hook: {keys: [shop], limit_bytes: 524288}}
+  do:
+    - exec: {argv: [ENTER, BOOK, '{hook.body.id}', large]}
 ";
 
 /// Signs as the specification says, with nothing of ours: prints the fields of a request.
@@ -196,5 +202,58 @@ fn each_order_of_a_message_has_its_turn_though_the_node_dies_among_them() -> Res
     ensure!(runs.iter().cloned().collect::<BTreeSet<_>>() == wanted, "{runs:?}");
     // Only the program that ran when the node died may have run twice.
     ensure!(runs.len() <= 61, "{} runs after {before}", runs.len());
+    shop.node.stop()
+}
+
+/// An order of exactly so many bytes.
+fn order_of(id: u32, bytes: usize) -> String {
+    let head = format!(r#"{{"id": {id}, "more": ""#);
+    let fill = bytes - head.len() - 2;
+    format!(r#"{head}{}"}}"#, "x".repeat(fill))
+}
+
+/// To the last byte that it may have, whether its length is said before or not, and not beyond.
+#[test]
+fn a_message_may_be_as_long_as_its_rule_says_and_no_longer() -> Result<()> {
+    const USUAL: usize = 256 << 10;
+    const MOST: usize = 512 << 10;
+    let mut shop = Shop::start()?;
+    let mut id = 0;
+    let mut taken = Vec::new();
+    for (rule, bytes, status) in [
+        ("batch", USUAL, 202),
+        ("batch", USUAL + 1, 413),
+        ("large", USUAL + 1, 202),
+        ("large", MOST, 202),
+        ("large", MOST + 1, 413),
+        ("large", 1 << 20, 413),
+    ] {
+        for framing in ["Expect:", "Transfer-Encoding: chunked"] {
+            id += 1;
+            let body = order_of(id, bytes);
+            assert_eq!(body.len(), bytes);
+            let fields = shop.signed(SECRET, &format!("msg_{id}"), 0, &body)?;
+            let answer = shop.send(rule, fields.lines().chain([framing]))?;
+            assert_eq!(answer.status, status, "{rule} {bytes} {framing}: {}", answer.body);
+            if status == 202 {
+                taken.push((id, bytes, answer.body["event"].clone()));
+            } else {
+                assert_eq!(answer.body["code"], "EP0847", "{rule} {bytes} {framing}");
+            }
+        }
+    }
+    let recorded = shop.node.events("hook.received")?;
+    assert_eq!(recorded.len(), taken.len());
+    for (id, bytes, event) in taken {
+        let of = recorded.iter().find(|it| it["id"] == event).context("its event")?;
+        let more = of["body"]["more"].as_str().context("its text")?;
+        assert_eq!((&of["body"]["id"], order_of(id, bytes).len()), (&id.into(), bytes));
+        ensure!(order_of(id, bytes).contains(more), "message {id} was recorded otherwise");
+        ensure!(bytes - more.len() < 40, "message {id} was recorded in part");
+    }
+    shop.node.until("the large ones to be noted", || {
+        let large = shop.book.runs().iter().filter(|run| run.ends_with("large")).count();
+        Ok((large == 4).then_some(()))
+    })?;
     shop.node.stop()
 }

@@ -38,7 +38,16 @@ impl World {
     }
 
     async fn post(&self, fields: &[(&str, String)], body: &[u8]) -> Result<EventId, HookRefusal> {
-        let hook = self.gate.rule_hook(SiteId::MAIN, &name("r")).await.unwrap().unwrap();
+        self.post_to(&self.gate, fields, body).await
+    }
+
+    async fn post_to(
+        &self,
+        gate: &Gate,
+        fields: &[(&str, String)],
+        body: &[u8],
+    ) -> Result<EventId, HookRefusal> {
+        let hook = gate.rule_hook(SiteId::MAIN, &name("r")).await.unwrap().unwrap();
         let mut map = HeaderMap::new();
         for (field, value) in fields {
             let field: HeaderName = field.parse().unwrap();
@@ -204,6 +213,45 @@ async fn a_message_that_comes_again_is_the_same_event_for_three_days() {
     let later = send(&world.gate).await;
     assert_ne!(later, first, "after three days it is another message");
     assert_eq!(send(&world.second_gate()).await, later);
+}
+
+/// Wherever in a stretch of the clock a message comes: to the last second it is the same event, to
+/// the node that took it and to one that has to ask the database, and from then on another one,
+/// which is known for as long.
+#[tokio::test(start_paused = true)]
+async fn a_message_is_known_to_the_last_second_of_three_days() {
+    let second = Duration::from_secs(1);
+    let length = i64::try_from(HOOK_SEEN.as_secs()).unwrap();
+    for into in [0, 1, length / 2, length - 1] {
+        let world = World::new().await;
+        world.hook_key("shop", SECRET).await;
+        world.hook(json!({})).await;
+        let left = (into - world.now()).rem_euclid(length);
+        world.env.advance(Duration::from_secs(u64::try_from(left).unwrap()));
+        assert_eq!(world.now().rem_euclid(length), into);
+        let send = async || {
+            let id = world.post(&world.standard("msg_1", world.now(), SECRET), BODY).await.unwrap();
+            world.project().await;
+            id
+        };
+        let again = async || {
+            let fields = world.standard("msg_1", world.now(), SECRET);
+            world.post_to(&world.second_gate(), &fields, BODY).await.unwrap()
+        };
+        let mut last = send().await;
+        for round in 0..3 {
+            for pause in [second, HOOK_SEEN / 2, HOOK_SEEN / 2 - second * 2] {
+                world.env.advance(pause);
+                assert_eq!((send().await, again().await), (last, last), "{into} {round}");
+            }
+            world.env.advance(second);
+            let next = send().await;
+            assert_ne!(next, last, "{into} {round}: it is known for more than three days");
+            assert_eq!(again().await, next, "{into} {round}");
+            last = next;
+        }
+        assert_eq!(world.hooks_recorded().await.len(), 4, "{into}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
