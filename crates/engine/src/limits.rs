@@ -64,6 +64,8 @@ pub const NOTED_BYTES: usize = 64 * 1024;
 pub const HTTP_ANSWER_BYTES: usize = 32 * 1024;
 /// Most bytes of an answer that are quoted where a server refuses.
 pub const HTTP_QUOTED_BYTES: usize = 4 * 1024;
+/// How long the words of a server that refuses are listened to.
+pub const HTTP_QUOTED_TIME: Duration = Duration::from_secs(5);
 /// Most characters of it.
 pub const HTTP_QUOTED_CHARACTERS: usize = 200;
 /// Most bytes of a receipt of AS2.

@@ -7,7 +7,7 @@ use entrepot_net::http::{Client, HeaderValue, Response, StatusCode};
 use entrepot_net::tls::{ClientIdentity, ServerTrust};
 use entrepot_nouns::Secret;
 
-use crate::limits::{HTTP_QUOTED_BYTES, HTTP_QUOTED_CHARACTERS};
+use crate::limits::{HTTP_QUOTED_BYTES, HTTP_QUOTED_CHARACTERS, HTTP_QUOTED_TIME};
 
 /// A client that checks servers by these authorities, or else by those of `system`.
 pub(crate) fn client(system: &Client, authorities: Option<&str>) -> Client {
@@ -60,10 +60,18 @@ pub(crate) fn may_pass(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
 }
 
-/// Status and first words of an answer, in one line.
-pub(crate) async fn said(response: Response) -> String {
-    let status = response.status;
-    let said = response.body.read_all(HTTP_QUOTED_BYTES).await.unwrap_or_default();
+/// Status and first words of an answer, in one line: what came of them in [`HTTP_QUOTED_TIME`].
+pub(crate) async fn said(mut response: Response) -> String {
+    let (status, mut said) = (response.status, Vec::new());
+    let reading = async {
+        while said.len() < HTTP_QUOTED_BYTES
+            && let Ok(Some(part)) = response.body.next().await
+        {
+            said.extend_from_slice(&part);
+        }
+    };
+    let _ = tokio::time::timeout(HTTP_QUOTED_TIME, reading).await;
+    said.truncate(HTTP_QUOTED_BYTES);
     let said = String::from_utf8_lossy(&said);
     let plain = said.chars().map(|c| if c.is_control() { ' ' } else { c });
     let said: String = plain.take(HTTP_QUOTED_CHARACTERS).collect();

@@ -92,6 +92,8 @@ pub const DIAL_ADDRESSES: usize = 8;
 pub const HTTP_HEAD_TIME: Duration = Duration::from_secs(60);
 /// How long a mail server may take for each reply, and to read what it is sent.
 pub const SMTP_TIME: Duration = Duration::from_secs(120);
+/// How long the answer to QUIT is waited for: by then the server has the message.
+pub const SMTP_QUIT_TIME: Duration = Duration::from_secs(5);
 /// Longest reply of a mail server.
 pub const SMTP_REPLY_BYTES: usize = 16 * 1024;
 /// Longest wait for a connection to a mail server or a scanner.

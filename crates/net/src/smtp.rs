@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::dial::{self, DialPolicy};
 use crate::dialled::Dialled;
 use crate::error::NetError;
-use crate::limits::{DIAL_TIME, SMTP_REPLY_BYTES, SMTP_TIME};
+use crate::limits::{DIAL_TIME, SMTP_QUIT_TIME, SMTP_REPLY_BYTES, SMTP_TIME};
 use crate::tls::{HandshakeError, ServerTrust, TlsClient, TlsConfigError};
 
 #[cfg(test)]
@@ -207,8 +207,9 @@ pub async fn submit(
         line.log_in(login, &offers).await?;
     }
     let refused = line.send(message).await?;
-    // It has the message; what it says to this changes nothing.
-    let _ = line.command("QUIT", "QUIT").await;
+    // It has the message; what it says to this changes nothing, and who waits long for it may send
+    // the message once more.
+    let _ = tokio::time::timeout(SMTP_QUIT_TIME, line.command("QUIT", "QUIT")).await;
     Ok(refused)
 }
 

@@ -5,6 +5,7 @@ mod approvals;
 mod as2;
 mod as2_apart;
 mod branches;
+mod broken_targets;
 mod calls;
 mod change;
 mod crashes;

@@ -171,6 +171,12 @@ fn receive(got: &Got) -> (Vec<u8>, Option<Received>) {
     (payload, receiver.outcome().ok())
 }
 
+/// What a partner answers that has received what came.
+pub(in crate::tests) fn answered(got: &Got) -> Vec<u8> {
+    let (_, received) = receive(got);
+    answer(Does::Receives, got, received.as_ref()).unwrap()
+}
+
 struct Report {
     name: As2Name,
     message_id: String,
