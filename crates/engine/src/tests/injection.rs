@@ -14,7 +14,7 @@ use super::world::{SITE, World, doing, files, memory_store, name};
 use crate::limits::NOTED_BYTES;
 
 /// What a partner may write into a web hook.
-fn corpus() -> Vec<String> {
+pub(super) fn corpus() -> Vec<String> {
     let texts = [
         "plain",
         "a b",
@@ -89,7 +89,7 @@ async fn posted(world: &World, value: &str) -> Job {
 }
 
 /// Fails unless the job says in one sentence what cannot be done.
-fn refused(job: &Job, codes: &[&str], what: &str) {
+pub(super) fn refused(job: &Job, codes: &[&str], what: &str) {
     let error = job.error.as_deref().unwrap_or_default();
     assert_eq!(job.state, JobState::Failed, "{what}");
     assert!(codes.iter().any(|code| error.starts_with(&format!("{code}: "))), "{what}: {error}");
@@ -144,16 +144,16 @@ fn same(value: &str) -> String {
 }
 
 /// A place in a request of HTTP that takes a value.
-struct Place {
-    what: &'static str,
-    fields: Json,
+pub(super) struct Place {
+    pub(super) what: &'static str,
+    pub(super) fields: Json,
     /// What the server makes of it.
-    read: fn(&Got) -> String,
+    pub(super) read: fn(&Got) -> String,
     /// What it is to make of it.
-    wanted: fn(&str) -> String,
+    pub(super) wanted: fn(&str) -> String,
 }
 
-fn places() -> Vec<Place> {
+pub(super) fn places() -> Vec<Place> {
     let place = |what, fields, read| Place { what, fields, read, wanted: same };
     let typed = |media: &str, text: &str| {
         let headers = json!({ "Content-Type": media });
@@ -195,7 +195,7 @@ fn places() -> Vec<Place> {
 }
 
 /// The first line without its path, and the names of the fields.
-fn shape(got: &Got) -> (Vec<String>, Vec<String>) {
+pub(super) fn shape(got: &Got) -> (Vec<String>, Vec<String>) {
     let mut lines = got.head.trim_end().split("\r\n");
     let words: Vec<_> = lines.next().unwrap().split(' ').map(str::to_owned).collect();
     assert_eq!(words.len(), 3, "{words:?}");
@@ -205,7 +205,7 @@ fn shape(got: &Got) -> (Vec<String>, Vec<String>) {
     (vec![words[0].clone(), words[2].clone()], names.collect())
 }
 
-const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+pub(super) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 #[tokio::test]
 async fn in_a_request_of_http_a_value_stays_one_value() {
@@ -264,7 +264,7 @@ async fn in_an_event_and_in_a_web_hook_a_value_stays_one_value() {
 }
 
 /// What a server of mail was told: the commands, and the one message between them.
-fn conversation(told: &str) -> (Vec<String>, String) {
+pub(super) fn conversation(told: &str) -> (Vec<String>, String) {
     let (mut commands, mut message, mut in_data) = (Vec::new(), String::new(), false);
     for line in told.split_inclusive("\r\n") {
         match (in_data, line) {
@@ -278,7 +278,7 @@ fn conversation(told: &str) -> (Vec<String>, String) {
 }
 
 /// The names of the fields of a head, and the lines that part the parts.
-fn mail_shape(message: &str) -> Vec<String> {
+pub(super) fn mail_shape(message: &str) -> Vec<String> {
     let (head, body) = message.split_once("\r\n\r\n").unwrap();
     let fields = head.split("\r\n").filter(|line| !line.starts_with([' ', '\t']));
     let names = fields.map(|line| line.split_once(':').unwrap().0.to_owned());
@@ -364,7 +364,7 @@ async fn a_program_gets_a_value_as_one_argument_and_one_variable() {
     }
 }
 
-fn leads_away(path: &str) -> bool {
+pub(super) fn leads_away(path: &str) -> bool {
     let is_no_name =
         |part: &str| matches!(part, "" | "." | "..") || part.len() > 255 || part.contains('\0');
     path.split('/').any(is_no_name)

@@ -15,6 +15,7 @@ mod flow;
 mod held;
 mod hostile_archives;
 mod injection;
+mod injection_names;
 mod jobs;
 mod lanes;
 mod loops;
