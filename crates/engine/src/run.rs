@@ -1,8 +1,8 @@
 //! One attempt of one job: its steps in order, from where the last attempt stood.
 //!
 //! The rule is the document that the job was made of. Each step that the job goes past is recorded
-//! by its address, before the next one begins: a later lease reads the records and leaves those
-//! steps alone, and an operator's retry goes on with the step that failed.
+//! by its address, before the next one begins that does more than decide: a later lease reads the
+//! records and leaves those steps alone, and an operator's retry goes on with the step that failed.
 
 mod again;
 mod branch_places;

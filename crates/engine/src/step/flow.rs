@@ -1,6 +1,6 @@
 //! `if`, `set`, `check` and `stop`: steps that decide how the job goes on. They touch nothing
-//! outside the job, and what they decided is recorded before the next step begins, so that a
-//! later attempt decides nothing anew.
+//! outside the job, and what they decided is recorded before a step begins that does more, so that
+//! no later attempt decides anew what anybody has seen.
 
 use async_trait::async_trait;
 use entrepot_nouns::rule::{
