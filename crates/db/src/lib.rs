@@ -12,6 +12,7 @@ mod approvals;
 mod as2_log;
 mod as2_messages;
 mod as2_receipts;
+mod claims;
 mod codes;
 mod configuration;
 mod error;
@@ -66,6 +67,7 @@ pub use approvals::{AnswerOutcome, ApprovalKey};
 pub use as2_log::As2Filter;
 pub use as2_messages::{As2Claim, As2MessageKey, As2Publisher};
 pub use as2_receipts::{As2QueuedReceipt, As2SentMessage};
+pub use claims::{Claim, JobClaim, JobsWritten};
 pub use error::{DbError, Result};
 pub use events::{EventFilter, EventPage, EventRow, event_paths};
 pub use expected::{
@@ -74,8 +76,8 @@ pub use expected::{
 pub use heads::{EventPlace, NodeKey, ProjectedEvent, StoredHead, StoredNodeKey};
 pub use job_steps::RuleDocument;
 pub use jobs::{
-    Claim, ELSE_UNIT, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding, JobFilter,
-    JobHold, JobWrite, JobsWritten, PassedStep, RestsFor,
+    ELSE_UNIT, HandOver, JobChange, JobCounts, JobEnd, JobEnding, JobFilter, JobHold, JobWrite,
+    PassedStep, RestsFor,
 };
 pub use known::Configuration;
 pub use lanes::{EndpointLimit, LaneCounts, LaneKey, LaneWant};

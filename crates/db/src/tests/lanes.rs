@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use entrepot_nouns::{Env, Job, JobLane, JobState, JobStep, Pool, Priority, SiteId, StepState};
 
-use super::{HeldJobs, both, job, name, passed, project, started, step, take};
+use super::{HeldJobs, both, job, name, passed, postgres_url, project, started, step, take};
+use crate::claims::EXPLAIN_CLAIM;
 use crate::{
-    Claim, Db, Dialect, EndpointLimit, HandOver, JobChange, JobClaim, JobCounts, JobEnd, JobEnding,
-    JobHold, JobWrite, LaneKey, LaneWant, PassedStep, RestsFor,
+    Claim, Db, DbOptions, Dialect, EndpointLimit, HandOver, JobChange, JobClaim, JobCounts, JobEnd,
+    JobEnding, JobHold, JobWrite, LaneKey, LaneWant, PassedStep, Purpose, RestsFor,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -95,6 +96,52 @@ async fn a_lane_is_looked_at_from_a_time_on(db: Db) {
     assert_eq!(of_lane(&db, &n1, want.clone(), &env).await.len(), 0);
     let whole = LaneWant { since: None, ..want };
     assert_eq!(of_lane(&db, &n1, whole, &env).await[0].id, jobs[1].id);
+}
+
+/// How many pages the server looks at for a claim, which is not made.
+async fn pages(db: &Db, claim: &JobClaim) -> u64 {
+    let mut work = db.work(Purpose::Other).await.unwrap();
+    let values = db.claiming(claim, &claim.wants[0], claim.wants[0].max);
+    let lines = work.query(EXPLAIN_CLAIM, values, |row| row.text(0)).await.unwrap();
+    let of_all = lines.iter().find_map(|line| line.trim().strip_prefix("Buffers: shared "));
+    let parts = of_all.unwrap().split(' ').filter_map(|part| part.split_once('='));
+    let looked = parts.filter(|(what, _)| matches!(*what, "hit" | "read"));
+    looked.map(|(_, pages)| pages.parse::<u64>().unwrap()).sum()
+}
+
+/// What has ended stays in the index as long as somebody's transaction sees it: it must not be
+/// looked at for each job anew.
+#[tokio::test]
+async fn a_claim_passes_by_what_an_open_transaction_keeps() {
+    let url = postgres_url().await;
+    let db = Db::open(&url, DbOptions::default()).await.unwrap();
+    let (looker, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    looker.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
+    let env = Env::simulated(7);
+    let make = || {
+        env.advance(Duration::from_millis(1));
+        job_in(&env, &to("a"))
+    };
+    let jobs: Vec<Job> = (0..1_000).map(|_| make()).collect();
+    project(&db, "n1", &[], &jobs).await;
+    let n1 = started(&db, "n1").await;
+    let held = take(&db, &n1, jobs.len(), env.now(), LEASE).await.unwrap();
+    let (end, at) = (JobEnd::Done, env.now());
+    let ending =
+        JobEnding { end, at, steps: Vec::new(), wakes: None, in_order: false, waited: false };
+    let ended =
+        |job: &Job| JobWrite { hold: JobHold::from(job), change: JobChange::End(ending.clone()) };
+    let writes: Vec<JobWrite> = held.iter().map(ended).collect();
+    assert_eq!(db.write_jobs(&writes, None).await.unwrap().held, vec![true; jobs.len()]);
+    project(&db, "n1", &[], &[make()]).await;
+    let want = |since| LaneWant { lane: key(&to("a")), max: 1, since, at_once: None };
+    let claim = |since| claim_of(&n1, want(since), &env);
+    let (whole, known) = (claim(None), claim(held.last().map(|job| job.due_at)));
+    let (all, few) = (pages(&db, &whole).await, pages(&db, &known).await);
+    assert!(few * 2 < all, "{few} of {all}");
+    assert_eq!(db.claim_jobs(&known).await.unwrap().len(), 1);
+    drop(looker);
 }
 
 async fn an_endpoint_limits_jobs_of_all_rules_and_nodes(db: Db) {
