@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test lint bench crash storm advisories dist package-test help
+.PHONY: demo test lint bench crash storm long advisories dist package-test help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -35,6 +35,11 @@ storm: ## two nodes killed at random under routes of every step word: MINUTES=30
 	$(CARGO) build --locked --release --package entrepot
 	ENTREPOT_PROGRAM=$(abspath $(or $(CARGO_TARGET_DIR),target))/release/entrepot \
 	ENTREPOT_STORM_MINUTES=$${MINUTES:-30} $(CARGO) test --locked --package entrepot --test e2e -- storm_of_kills --nocapture
+
+long: ## tests that `make test` runs short, at their full length: TESTS="hooks scan" make long
+	@scripts/need test
+	$(CARGO) build --locked --release --package entrepot
+	@scripts/long
 
 dist: ## Debian package, archive, container context, SBOM and checksums, in target/dist
 	@$(CARGO) xtask dist
