@@ -11,7 +11,9 @@ mod state;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fuser::{BackgroundSession, Config, MountOption};
@@ -19,6 +21,7 @@ use fuser::{BackgroundSession, Config, MountOption};
 use self::face::Face;
 use self::state::State;
 use crate::not_run;
+use crate::server::run;
 
 /// A mounted disk; unmounted when dropped.
 pub struct Disk {
@@ -92,20 +95,35 @@ impl Disk {
     /// If the disk cannot be unmounted or mounted.
     pub fn power_on(&mut self, seed: u64) -> Result<()> {
         if let Some(session) = self.session.take() {
-            unmounted(session.umount_and_join()).context("unmount")?;
+            unmount(&self.folder, session).context("unmount")?;
         }
         self.state().power_on(seed);
         self.attach()
     }
 }
 
-/// The kernel ends a request that is on its way while the disk is unmounted with
-/// `ECONNABORTED`, and the session ends with it in place of `ENODEV`: unmounted all the same.
-fn unmounted(ended: io::Result<()>) -> io::Result<()> {
-    match ended {
+fn unmount(folder: &Path, session: BackgroundSession) -> Result<()> {
+    match session.umount_and_join() {
+        // The kernel ends a request that is on its way while the disk is unmounted with
+        // `ECONNABORTED`, and the session ends with it in place of `ENODEV`: unmounted all the
+        // same.
         Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
-        ended => ended,
+        // Whoever looks at the folder in this moment keeps it mounted, as a listing of what lies
+        // above it does.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => unmount_again(folder),
+        ended => Ok(ended?),
     }
+}
+
+/// The session ends by itself when the kernel has let go of the disk.
+fn unmount_again(folder: &Path) -> Result<()> {
+    for _ in 0..100 {
+        if run(Command::new("umount").arg(folder)).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    run(Command::new("umount").arg(folder)).map(drop)
 }
 
 impl Drop for Disk {
@@ -161,6 +179,23 @@ mod tests {
             }
         }
         assert!(names_lost > 0 && names_kept > 0 && bytes_lost > 0, "it forgets nothing");
+        Ok(())
+    }
+
+    #[test]
+    fn it_waits_for_whoever_looks_at_it() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let Some(mut disk) = Disk::mount(folder.path(), "a disk in use")? else { return Ok(()) };
+        write(&folder.path().join("a"), "a", true)?;
+        File::open(folder.path())?.sync_all()?;
+        let looks = File::open(folder.path())?;
+        let looking = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(looks);
+        });
+        disk.power_on(1)?;
+        assert_eq!(fs::read(folder.path().join("a"))?, b"a");
+        assert!(looking.join().is_ok());
         Ok(())
     }
 
