@@ -71,7 +71,6 @@ impl Admin {
             ..Scope::site(actor.site)
         };
         let event = parts.recorder.event(&scope, fact(actor, asked, answer));
-        // Events before jobs, as the projection locks them.
         tx.insert_event(&event).await?;
         tx.wake_job(id, now).await?;
         tx.commit().await?;

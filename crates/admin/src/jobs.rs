@@ -67,7 +67,6 @@ pub(crate) async fn act(
         ..Scope::site(actor.site)
     };
     let event = parts.recorder.event(&scope, fact);
-    // Events before documents, as the projection locks them.
     tx.insert_event(&event).await?;
     if let (JobAction::Cancel, Some(caller)) = (action, job.caller()) {
         tx.wake_job(caller, now).await?;

@@ -454,7 +454,7 @@ impl Tx {
     pub async fn insert_event(&mut self, event: &Event) -> Result<()> {
         let mut row = Vec::with_capacity(PROJECT.width);
         push_row(event, None, &mut row)?;
-        self.work.lock_events().await?;
+        self.lock_events().await?;
         self.work.execute(INSERT_UNSEALED, row).await.map(drop)
     }
 }

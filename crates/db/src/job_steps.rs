@@ -173,6 +173,7 @@ impl Tx {
         rule: &RuleDocument,
         now: Timestamp,
     ) -> Result<()> {
+        self.lock_events().await?;
         keep(&mut self.work, std::slice::from_ref(rule), now).await?;
         let values = vec![Value::text(&*rule.version.0), rule.site.0.into(), job.0.into()];
         self.work.execute(MOVE, values).await?;

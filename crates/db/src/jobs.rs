@@ -626,6 +626,7 @@ impl Tx {
     /// Makes a failed, cancelled or waiting job due at once, with its attempts counted anew; the
     /// steps already done stay done. False if there is no such job in such a state.
     pub async fn retry_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        self.lock_events().await?;
         let values = vec![now.into(), site.0.into(), id.0.into()];
         Ok(self.work.execute(RETRY, values).await? > 0)
     }
@@ -637,12 +638,14 @@ impl Tx {
         rules: &[RuleDocument],
         now: Timestamp,
     ) -> Result<()> {
+        self.lock_events().await?;
         job_steps::keep(&mut self.work, rules, now).await?;
         self.work.each(INSERT, rows(jobs)?).await
     }
 
     /// Lets a job go on that rests; of any other nothing changes.
     pub async fn wake_job(&mut self, id: JobId, now: Timestamp) -> Result<()> {
+        self.lock_events().await?;
         let (wake, values) = wakes::rested(id, now);
         self.work.execute(wake, values).await.map(drop)
     }
@@ -650,6 +653,7 @@ impl Tx {
     /// Ends a ready, running or failed job; a node at work on it finds it lost. False if there is
     /// no such job in such a state.
     pub async fn cancel_job(&mut self, site: SiteId, id: JobId, now: Timestamp) -> Result<bool> {
+        self.lock_events().await?;
         let values = vec![now.into(), site.0.into(), id.0.into()];
         let cancelled = self.work.execute(CANCEL, values).await? > 0;
         if cancelled {

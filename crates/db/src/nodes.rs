@@ -374,6 +374,7 @@ impl Tx {
     }
 
     async fn add_node(&mut self, node: &NodeIdentity, slot: u32) -> Result<()> {
+        self.lock_events().await?;
         let program = Value::text(&*node.program);
         let values = vec![node.id.0.into(), (&node.name).into(), i64::from(slot).into(), program];
         self.work.execute(ADD, values).await.map(drop)
@@ -381,6 +382,7 @@ impl Tx {
 
     /// Asks `node` to take no new work, or to take it again; false if there is no such node.
     pub async fn set_drained(&mut self, node: &Name, drained: Drained) -> Result<bool> {
+        self.lock_events().await?;
         let drained = Value::Bool(drained == Drained::Yes);
         Ok(self.work.execute(DRAIN, vec![drained, node.into()]).await? > 0)
     }
@@ -388,6 +390,7 @@ impl Tx {
     /// Sets sizes of the pools of `node`, those that `places` names; false if there is no such
     /// node.
     pub async fn set_pools(&mut self, node: &Name, places: PoolPlaces) -> Result<bool> {
+        self.lock_events().await?;
         let PoolPlaces { instance, source, target } = places;
         let [instance, source, target] =
             [instance, source, target].map(|places| Value::Int(places.map(i64::from)));
@@ -397,6 +400,7 @@ impl Tx {
 
     /// Takes a node off the list; false if there is no such node.
     pub async fn remove_node(&mut self, node: NodeId) -> Result<bool> {
+        self.lock_events().await?;
         // What it has published and never projected nobody learns any more.
         self.work.execute(FORGET_CLAIMS, vec![node.0.into()]).await?;
         Ok(self.work.execute(REMOVE, vec![node.0.into()]).await? > 0)

@@ -14,6 +14,7 @@ mod job_steps;
 mod jobs;
 mod lanes;
 mod link_uses;
+mod lock_order;
 mod nodes;
 mod old_tables;
 mod order;

@@ -12,6 +12,8 @@ pub struct Tx {
     pub(crate) work: Work,
     /// The commit must raise the revision of the configuration.
     pub(crate) nouns_changed: bool,
+    /// Nobody else writes events until it ends: see [`Tx::lock_events`].
+    events_locked: bool,
 }
 
 statements! {
@@ -20,7 +22,19 @@ statements! {
 
 impl Tx {
     pub(crate) fn new(work: Work) -> Self {
-        Tx { work, nouns_changed: false }
+        Tx { work, nouns_changed: false, events_locked: false }
+    }
+
+    /// Waits for other transactions that write events. To be called before an event is written,
+    /// and before any row is changed that a projection changes too (of jobs, documents and nodes):
+    /// a projection locks events, then rows; who took them the other way round would wait for it
+    /// while it waits for him.
+    pub(crate) async fn lock_events(&mut self) -> Result<()> {
+        if !self.events_locked {
+            self.work.lock_events().await?;
+            self.events_locked = true;
+        }
+        Ok(())
     }
 
     /// Commits; durable when it returns. The configuration has one revision more if a noun
@@ -132,7 +146,7 @@ impl Work {
     }
 
     /// Waits for other transactions that write events; SQLite has only one at a time anyway.
-    pub(crate) async fn lock_events(&mut self) -> Result<()> {
+    async fn lock_events(&mut self) -> Result<()> {
         let result = match &mut self.backend {
             WorkOf::Sqlite(_) => Ok(()),
             WorkOf::Postgres(work) => work.lock_events().await,
