@@ -251,6 +251,8 @@ impl Request {
     }
 
     fn into_message(self) -> hyper::Request<Outgoing> {
+        let is_empty = self.body.is_empty() && self.streamed.is_none();
+        let wants_body = [Method::POST, Method::PUT, Method::PATCH].contains(&self.method);
         let body = self.streamed.map_or(Outgoing::Whole(self.body), Outgoing::Streamed);
         let mut message = hyper::Request::new(body);
         *message.method_mut() = self.method;
@@ -262,6 +264,10 @@ impl Request {
         // Derived from the body that is there, not from what the caller thinks of it.
         headers.remove(header::CONTENT_LENGTH);
         headers.remove(header::TRANSFER_ENCODING);
+        if is_empty && wants_body {
+            // RFC 9110 section 8.6: some servers refuse such a method without a length (411).
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         message
     }
 }

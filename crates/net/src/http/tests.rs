@@ -120,6 +120,33 @@ async fn a_request_arrives_as_it_is_and_its_response_comes_back() {
     serving.await.unwrap();
 }
 
+#[tokio::test]
+async fn a_request_without_content_says_so_where_content_is_usual() {
+    for (method, length) in [
+        (Method::POST, Some("0")),
+        (Method::PUT, Some("0")),
+        (Method::PATCH, Some("0")),
+        (Method::GET, None),
+        (Method::HEAD, None),
+        (Method::DELETE, None),
+    ] {
+        let (listener, port) = listen().await;
+        let url = format!("http://127.0.0.1:{port}/");
+        let request = Request { dial: LOCAL, ..Request::new(method.clone(), &url).unwrap() };
+        let sending = tokio::spawn(async move { client().send(request).await.map(drop) });
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let said = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        assert_eq!(said, length, "{method}");
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        sending.await.unwrap().unwrap();
+    }
+}
+
 fn tls_server() -> (TlsConfig, SelfSigned) {
     let own = self_signed(vec!["localhost".to_owned()]).unwrap();
     let options = TlsOptions {
