@@ -99,6 +99,7 @@ impl Site {
         let mut starts = self.events("watch.found")?;
         starts.extend(self.events("hook.received")?);
         starts.extend(self.events("schedule.due")?);
+        starts.extend(self.events("expected.missed")?);
         let mails = self.post.messages()?;
         Ok(Found {
             jobs: self.jobs()?,

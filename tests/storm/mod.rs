@@ -1,6 +1,6 @@
 //! The storm: two nodes over one database are killed at random moments, while routes of every step
 //! word are started: by files that clients upload, and some by a folder that is watched, by the
-//! clock and by web hooks. Afterwards every effect is counted.
+//! clock, by web hooks and by files that do not come. Afterwards every effect is counted.
 //!
 //! `ENTREPOT_STORM_MINUTES` asks for a longer storm than that of every day, `ENTREPOT_STORM_SEED`
 //! for the decisions of another one, which says its seed at its beginning.

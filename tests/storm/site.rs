@@ -99,7 +99,7 @@ impl Site {
             Ok(folder)
         };
         let (partner, source, book) = (folder("partner")?, folder("source")?, folder("book")?);
-        let (vault, starts) = (folder("vault")?, Starts::new(folder("drop")?));
+        let (vault, starts) = (folder("vault")?, Starts::new(folder("drop")?)?);
         let site = Site {
             routes: routes(),
             login,

@@ -18,6 +18,20 @@ use crate::expects::now;
 pub(super) const REFUSAL: &str = "nothing enters here";
 const KEY: &str = "a key of the shop, which cannot sign";
 const RETRY: &str = "retry: {attempts: 30, first_delay_seconds: 1, longest_delay_seconds: 1}";
+/// A file that never comes, for which a rule waits from one minute to the next.
+const MISSING: &str = "---
+rule:
+  name: RULE
+  when: {expect: {match: [never.csv], from: 'FROM', by: 'BY'}}
+  do:
+    - http: {endpoint: erp, path: '/RULE/{deadline}'}
+    - check: {that: event.kind == 'expected.missed', message: nothing came}
+  RETRY
+";
+const MISSES: [&str; 2] = ["missing-1", "missing-2"];
+const MINUTE: i64 = 60;
+/// After so long some node is up again, and has judged what it slept through.
+const JUDGED: i64 = 15;
 /// The folder that is watched is `DROP`.
 pub(super) const RULES: &str = "---
 key: {name: shop-key, type: web-hook, private: 'KEY'}
@@ -65,8 +79,11 @@ pub(super) struct Starts {
     pub(super) dropped: BTreeMap<String, Vec<u8>>,
     /// The messages that were posted, and whether each was answered 202.
     posted: BTreeMap<String, bool>,
-    /// When the rule `ticks` was disabled.
-    until: String,
+    /// When the first rule begins to wait for a file, in seconds since 1970. Only a storm of two
+    /// minutes or more sees deadlines.
+    from: i64,
+    /// When the rules that the clock starts were disabled.
+    until: i64,
 }
 
 /// A message on its way.
@@ -76,19 +93,34 @@ pub(super) struct Posting {
 }
 
 impl Starts {
-    pub(super) fn new(folder: PathBuf) -> Starts {
-        let (dropped, posted, until) = (BTreeMap::new(), BTreeMap::new(), String::new());
-        Starts { folder, dropped, posted, until }
+    pub(super) fn new(folder: PathBuf) -> Result<Starts> {
+        let (dropped, posted, until) = (BTreeMap::new(), BTreeMap::new(), 0);
+        // A rule waits for the first window that begins when it is there.
+        let from = (now()? + MINUTE * 3 / 2).div_euclid(MINUTE) * MINUTE;
+        Ok(Starts { folder, dropped, posted, from, until })
     }
 
     pub(super) fn documents(&self) -> String {
-        let rules = RULES.replace("KEY", KEY).replace("REFUSAL", REFUSAL);
+        let mut rules = RULES.replace("KEY", KEY).replace("REFUSAL", REFUSAL);
+        for (rule, from) in MISSES.iter().zip((self.from..).step_by(60)) {
+            let time = |at: i64| Timestamp::from_seconds(at).to_string()[11..16].to_owned();
+            let document = MISSING.replace("RULE", rule).replace("FROM", &time(from));
+            rules += &document.replace("BY", &time(from + MINUTE));
+        }
         rules.replace("RETRY", RETRY).replace("DROP", &self.folder.to_string_lossy())
+    }
+
+    /// The deadlines by rule that are so long over.
+    fn deadlines(&self, until: i64) -> BTreeSet<(String, String)> {
+        let ends = (self.from + MINUTE..).step_by(60);
+        let all = MISSES.iter().zip(ends).filter(|(_, end)| *end < until);
+        all.map(|(rule, end)| ((*rule).to_owned(), Timestamp::from_seconds(end).to_string()))
+            .collect()
     }
 
     /// Whether jobs of this rule are such ones.
     pub(super) fn has(rule: &Value) -> bool {
-        ["watched", "ticks", "posted"].iter().any(|name| rule == name)
+        ["watched", "ticks", "posted"].iter().chain(&MISSES).any(|name| rule == name)
     }
 
     /// Puts a file into the folder, whole.
@@ -148,13 +180,17 @@ impl Starts {
 
     /// Lets the clock start nothing more, so that all jobs can end.
     pub(super) fn stop_clock(&mut self, node: &Node) -> Result<()> {
-        self.until = Timestamp::from_seconds(now()?).to_string();
-        node.cli(&["rule", "change", "ticks", "enabled=false"]).map(drop)
+        self.until = now()?;
+        for rule in MISSES.iter().chain(&["ticks"]) {
+            node.cli(&["rule", "change", rule, "enabled=false"])?;
+        }
+        Ok(())
     }
 
     /// What is not as it should be, but for the files that were delivered.
     pub(super) fn problems(&self, found: &Found) -> Vec<String> {
-        let mut problems = Problems { all: Vec::new(), until: &self.until };
+        let until = Timestamp::from_seconds(self.until).to_string();
+        let mut problems = Problems { all: Vec::new(), until: &until };
         let files = problems.started(found, "watched", "/path");
         problems.compare("files found", &files, self.dropped.keys().map(|it| format!("/{it}")));
         let messages = problems.started(found, "posted", "/body/id");
@@ -167,6 +203,18 @@ impl Starts {
         let instants = problems.started(found, "ticks", "/planned");
         let asked = problems.asked(found, "ticks");
         problems.compare("instants", &asked, instants.iter().cloned());
+        let told = MISSES.map(|rule| {
+            let deadlines = problems.started(found, rule, "/deadline");
+            let asked = problems.asked(found, rule);
+            problems.compare("deadlines", &asked, deadlines.iter().cloned());
+            deadlines.into_iter().map(|deadline| (rule.to_owned(), deadline))
+        });
+        let told: BTreeSet<_> = told.into_iter().flatten().collect();
+        let (most, least) =
+            (self.deadlines(self.until + JUDGED), self.deadlines(self.until - JUDGED));
+        if !(told.is_subset(&most) && told.is_superset(&least)) {
+            problems.all.push(format!("{told:?} were missed, not {least:?}"));
+        }
         for event in found.skipped.iter().filter(|event| event["rule"] == "ticks") {
             if event["planned"].as_str().is_some_and(|planned| instants.contains(planned)) {
                 problems.all.push(format!("not skipped: {event}"));
@@ -190,7 +238,8 @@ impl Problems<'_> {
             let about = event.pointer(about).and_then(Value::as_str).unwrap_or_default();
             let is_its = |job: &&Value| job["rule"] == rule && job["event"]["id"] == event["id"];
             let jobs = found.jobs.iter().filter(is_its).count();
-            let is_late = event["planned"].as_str().is_some_and(|planned| planned >= self.until);
+            let instant = event["planned"].as_str().or(event["deadline"].as_str());
+            let is_late = instant.is_some_and(|instant| instant >= self.until);
             if jobs == 0 && is_late {
                 continue;
             }
