@@ -55,7 +55,7 @@ fn partners(node: &Node) -> Result<String> {
 }
 
 /// What the trace shows of the way, from its beginning on.
-const WAY: [&str; 10] = [
+const WAY: [&str; 11] = [
     "watch.found",
     "rule take: done",
     "file.fetched",
@@ -65,6 +65,7 @@ const WAY: [&str; 10] = [
     "a.csv",
     " on n1",
     " on n2",
+    "confirmed by a signed receipt of MIC",
     "delivered to",
 ];
 

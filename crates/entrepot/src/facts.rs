@@ -202,7 +202,8 @@ pub(crate) fn describe(event: &Event) -> String {
             format!("'{name}' from {address}: {reason}")
         }
         Fact::FileDelivered { file, endpoint, rule } => {
-            format!("{} to {endpoint} by rule {rule}, {}", sized(file), digest(file))
+            let confirmed = confirmed(file);
+            format!("{} to {endpoint} by rule {rule}, {}{confirmed}", sized(file), digest(file))
         }
         Fact::FileFetched { file, endpoint, rule } => {
             format!("{} from {endpoint} by rule {rule}, {}", sized(file), digest(file))
@@ -365,6 +366,18 @@ fn digest(file: &FileFact) -> String {
         }
         None => "no digest".to_owned(),
     }
+}
+
+/// The message of AS2 that a file left in, and what its partner said.
+fn confirmed(file: &FileFact) -> String {
+    let Some(message) = &file.as2 else { return String::new() };
+    let id = &message.message_id;
+    let Some(receipt) = &message.receipt else {
+        return format!(", message {id}, for which no receipt was asked");
+    };
+    let signed = if receipt.certificate.is_some() { "a signed receipt" } else { "a receipt" };
+    let mic = message.mic.as_ref().map(|mic| format!(" of MIC {mic}")).unwrap_or_default();
+    format!(", message {id}, confirmed by {signed}{mic}")
 }
 
 /// The file or the fields of a fact that has no sentence of its own.
