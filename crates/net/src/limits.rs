@@ -90,9 +90,12 @@ pub const DIAL_ADDRESSES: usize = 8;
 
 /// Time from the start of a request of HTTP to the head of its response, unless the request says.
 pub const HTTP_HEAD_TIME: Duration = Duration::from_secs(60);
-/// How long a mail server may take for each reply, and to read what it is sent.
+/// How long a mail server may take for each reply, and to read each part of what it is sent.
 pub const SMTP_TIME: Duration = Duration::from_secs(120);
-/// How long the answer to QUIT is waited for: by then the server has the message.
+/// The parts in which a mail server gets a message.
+pub const SMTP_PART_BYTES: usize = 64 * 1024;
+/// How long the answer to QUIT is waited for: by then the server has the message. So long is waited,
+/// too, for why a server closed the connection.
 pub const SMTP_QUIT_TIME: Duration = Duration::from_secs(5);
 /// Longest reply of a mail server.
 pub const SMTP_REPLY_BYTES: usize = 16 * 1024;

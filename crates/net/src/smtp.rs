@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::dial::{self, DialPolicy};
 use crate::dialled::Dialled;
 use crate::error::NetError;
-use crate::limits::{DIAL_TIME, SMTP_QUIT_TIME, SMTP_REPLY_BYTES, SMTP_TIME};
+use crate::limits::{DIAL_TIME, SMTP_PART_BYTES, SMTP_QUIT_TIME, SMTP_REPLY_BYTES, SMTP_TIME};
 use crate::tls::{HandshakeError, ServerTrust, TlsClient, TlsConfigError};
 
 #[cfg(test)]
@@ -206,7 +206,7 @@ pub async fn submit(
     if let Some(login) = &server.login {
         line.log_in(login, &offers).await?;
     }
-    let refused = line.send(message).await?;
+    let refused = line.send(message, &offers).await?;
     // It has the message; what it says to this changes nothing, and who waits long for it may send
     // the message once more.
     let _ = tokio::time::timeout(SMTP_QUIT_TIME, line.command("QUIT", "QUIT")).await;
@@ -282,8 +282,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     async fn send(
         &mut self,
         message: &SmtpMessage<'_>,
+        offers: &Offers,
     ) -> Result<Vec<RefusedRecipient>, SmtpError> {
-        self.command("MAIL", &format!("MAIL FROM:<{}>", message.from)).await?;
+        let content = stuffed(message.content);
+        let mut mail = format!("MAIL FROM:<{}>", message.from);
+        if offers.has("SIZE") {
+            // A server for which it is too long says so before it is sent (RFC 1870).
+            mail += &format!(" SIZE={}", message.content.len());
+        }
+        self.command("MAIL", &mail).await?;
         let mut refused = Vec::new();
         for address in message.to {
             self.write(format!("RCPT TO:<{address}>\r\n").as_bytes()).await?;
@@ -297,9 +304,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         }
         self.write(b"DATA\r\n").await?;
         self.continued("DATA").await?;
-        self.write(&stuffed(message.content)).await?;
+        for part in content.chunks(SMTP_PART_BYTES) {
+            if let Err(error) = self.write(part).await {
+                return Err(self.refusal().await.unwrap_or(error));
+            }
+        }
         self.agreed("DATA").await?;
         Ok(refused)
+    }
+
+    /// Why a server closed the connection in the middle of a message, if it said so before.
+    async fn refusal(&mut self) -> Option<SmtpError> {
+        let said = tokio::time::timeout(SMTP_QUIT_TIME, self.agreed("DATA")).await.ok()?;
+        said.err().filter(|error| matches!(error, SmtpError::Refused { .. }))
     }
 
     async fn command(&mut self, name: &'static str, text: &str) -> Result<(), SmtpError> {

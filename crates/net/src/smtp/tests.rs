@@ -66,7 +66,7 @@ async fn a_recipient_who_is_refused_keeps_the_message_from_no_other() {
     let reply = SmtpReply { code: 451, text: "later".to_owned() };
     assert!(reply.is_temporary());
     assert_eq!(refused, [RefusedRecipient { address: TO[1].to_owned(), reply }]);
-    let told = "EHLO [127.0.0.1]\r\nAUTH PLAIN AHUAcA==\r\nMAIL FROM:<us@example.com>\r\n\
+    let told = "EHLO [127.0.0.1]\r\nAUTH PLAIN AHUAcA==\r\nMAIL FROM:<us@example.com> SIZE=27\r\n\
                 RCPT TO:<a@example.com>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n\
                 Subject: s\r\n\r\n..a line\r\nlast\r\n.\r\nQUIT\r\n";
     assert_eq!(serving.await.unwrap(), told);
@@ -119,4 +119,63 @@ async fn an_address_ends_no_command() {
         let error = submit(&server, &message).await.unwrap_err();
         assert!(matches!(error, SmtpError::Address(_)), "{bad:?}: {error}");
     }
+}
+
+/// A conversation with a server that agreed to everything up to this message.
+fn half_way(room: usize) -> (Line<tokio::io::DuplexStream>, BufReader<tokio::io::DuplexStream>) {
+    let (ours, theirs) = tokio::io::duplex(room);
+    (Line::new(ours), BufReader::new(theirs))
+}
+
+/// Answers MAIL, RCPT and DATA; what MAIL said.
+async fn agree(server: &mut BufReader<tokio::io::DuplexStream>) -> String {
+    let mut told = String::new();
+    for answer in ["250 ok", "250 ok", "354 go on"] {
+        server.read_line(&mut told).await.unwrap();
+        server.write_all(format!("{answer}\r\n").as_bytes()).await.unwrap();
+    }
+    told.lines().next().unwrap().to_owned()
+}
+
+async fn sent(
+    line: &mut Line<tokio::io::DuplexStream>,
+    content: &[u8],
+) -> Result<Vec<RefusedRecipient>, SmtpError> {
+    let to = ["a@example.com".to_owned()];
+    let message = SmtpMessage { from: "us@example.com", to: &to, content };
+    line.send(&message, &Offers(vec!["SIZE 10000000".to_owned()])).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_has_time_for_each_part_of_a_long_message() {
+    let (mut line, mut server) = half_way(SMTP_PART_BYTES);
+    let content = vec![b'x'; 20 * SMTP_PART_BYTES];
+    let serving = tokio::spawn(async move {
+        let mail = agree(&mut server).await;
+        let (mut whole, mut part) = (Vec::new(), vec![0; SMTP_PART_BYTES]);
+        while !whole.ends_with(b"\r\n.\r\n") {
+            tokio::time::advance(SMTP_TIME / 2).await;
+            let read = tokio::io::AsyncReadExt::read(&mut server, &mut part).await.unwrap();
+            whole.extend_from_slice(&part[..read]);
+        }
+        server.write_all(b"250 taken\r\n").await.unwrap();
+        (mail, whole.len())
+    });
+    assert_eq!(sent(&mut line, &content).await.unwrap(), []);
+    let (mail, bytes) = serving.await.unwrap();
+    assert_eq!(bytes, content.len() + b"\r\n.\r\n".len());
+    assert_eq!(mail, format!("MAIL FROM:<us@example.com> SIZE={}", content.len()));
+}
+
+#[tokio::test]
+async fn why_a_server_closed_in_the_middle_of_a_message_is_said() {
+    let (mut line, mut server) = half_way(SMTP_PART_BYTES);
+    let serving = tokio::spawn(async move {
+        agree(&mut server).await;
+        server.write_all(b"552 too long for us\r\n").await.unwrap();
+    });
+    let error = sent(&mut line, &vec![b'x'; 20 * SMTP_PART_BYTES]).await.unwrap_err();
+    serving.await.unwrap();
+    assert_eq!(error.to_string(), "the server answered DATA with 552: too long for us");
+    assert!(!error.is_temporary());
 }
