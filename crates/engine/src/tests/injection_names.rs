@@ -9,10 +9,10 @@ use serde_json::{Value as Json, json};
 use super::as2::partner::{Does, Partner};
 use super::as2::{agreed, sending};
 use super::injection::{
-    OK, Place, conversation, corpus, leads_away, mail_shape, places, refused, shape,
+    Hooks, OK, Place, conversation, corpus, leads_away, mail_shape, places, refused, shape, tell,
 };
 use super::talk::{Server, doing, ended, endpoint, mail, post_office};
-use super::world::{SITE, World, files, memory_store, name};
+use super::world::{World, files, memory_store, name};
 
 /// Names that a client of SFTP can give to a file.
 fn names() -> Vec<String> {
@@ -102,24 +102,14 @@ async fn in_a_request_of_http_a_file_name_stays_one_value() {
 /// The audit log and a web hook have the path as it was sent.
 #[tokio::test]
 async fn in_an_event_and_in_a_web_hook_a_file_name_stays_one_value() {
-    let server = Server::start(&[OK]).await;
     let mut world = World::new(3_012).await;
-    let url = format!("http://127.0.0.1:{}/hook", server.port);
-    let key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    endpoint(&world, json!({"webhook": {"url": url, "allow_private": true}}), key).await;
-    world.put(&once(&json!([{"webhook": {"endpoint": "there"}}]))).await;
+    let mut hooks = Hooks::of(&world).await;
+    world.put(&once(&tell())).await;
     world.start();
-    for (at, called) in names().into_iter().enumerate() {
+    for called in names() {
         let job = uploaded(&mut world, &called).await;
-        assert_eq!((job.state, job.error), (JobState::Done, None), "{called:?}");
-        let got = server.got();
-        assert_eq!((got.len(), shape(&got[at])), (at + 1, shape(&got[0])), "{called:?}");
-        let body: Json = serde_json::from_slice(&got[at].body).unwrap();
-        assert_eq!(body["data"]["path"], format!("/in/{called}"), "{called:?}");
-        let stored = world.db.job(SITE, job.id).await.unwrap().unwrap().event;
-        assert_eq!(serde_json::to_value(&stored).unwrap(), body["data"], "{called:?}");
-        let told = world.events("file.uploaded").await;
-        assert!(told.contains(&stored), "the audit log has another event: {called:?}");
+        let event = hooks.said(&world, job, &called).await;
+        assert_eq!(event["path"], format!("/in/{called}"));
     }
 }
 
