@@ -31,6 +31,7 @@ mod hooks;
 mod hooks_http;
 mod hooks_kept;
 mod hooks_sftp;
+mod host_away;
 mod hosts;
 mod interop;
 mod limits;
