@@ -86,6 +86,15 @@ pub struct HttpLimits {
     pub connection_requests: u32,
     /// Requests that are worked on at a time, over all connections; further ones are answered 503.
     pub requests: u32,
+    /// Messages of AS2 that are received or wait for their publish, over all connections; further
+    /// ones are answered 503. A message has about a MiB of memory, and its payload lies in the
+    /// staging of its account's files.
+    pub as2_messages: u32,
+    /// Of these, messages that are published at a time; further ones wait for it, whole.
+    pub as2_at_once: u32,
+    /// The longest time from the last byte of a message of AS2 to its receipt; after that it is
+    /// answered 503, told as `as2.refused`, and may be sent again.
+    pub as2_seconds: u32,
 }
 
 impl Default for HttpLimits {
@@ -100,6 +109,9 @@ impl Default for HttpLimits {
             idle_seconds: 60,
             connection_requests: 100_000,
             requests: 2_000,
+            as2_messages: 1_000,
+            as2_at_once: 100,
+            as2_seconds: 900,
         }
     }
 }
@@ -125,6 +137,9 @@ impl HttpOptions {
             ("idle_seconds", limits.idle_seconds, HTTP_SECONDS),
             ("connection_requests", limits.connection_requests, HTTP_REQUESTS),
             ("requests", limits.requests, HTTP_REQUESTS),
+            ("as2_messages", limits.as2_messages, HTTP_REQUESTS),
+            ("as2_at_once", limits.as2_at_once, HTTP_REQUESTS),
+            ("as2_seconds", limits.as2_seconds, HTTP_SECONDS),
         ] {
             if !(1..=most).contains(&value) {
                 let problem = format!("from 1 to {most}");

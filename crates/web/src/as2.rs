@@ -6,6 +6,7 @@
 mod incoming;
 mod incoming_receipt;
 mod payload_file;
+pub(crate) mod places;
 mod proof;
 mod receipts;
 

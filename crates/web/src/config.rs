@@ -114,8 +114,27 @@ impl WebConfig {
 
     /// Requests that are worked on at a time, over all connections.
     pub(crate) fn requests(&self) -> usize {
-        usize::try_from(self.0.options.limits.requests).unwrap_or(usize::MAX)
+        count(self.0.options.limits.requests)
     }
+
+    /// Messages of AS2 that are received or wait for their publish.
+    pub(crate) fn as2_messages(&self) -> usize {
+        count(self.0.options.limits.as2_messages)
+    }
+
+    /// Messages of AS2 that are published at a time.
+    pub(crate) fn as2_at_once(&self) -> usize {
+        count(self.0.options.limits.as2_at_once)
+    }
+
+    /// The longest time from the last byte of a message of AS2 to its receipt.
+    pub(crate) fn as2_time(&self) -> Duration {
+        seconds(self.0.options.limits.as2_seconds)
+    }
+}
+
+fn count(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 fn seconds(seconds: u32) -> Duration {

@@ -10,6 +10,7 @@ use entrepot_nouns::{Env, Name, SiteId};
 use entrepot_vfs::{ListenerContext, Service};
 use tokio::sync::{Semaphore, watch};
 
+use crate::as2::places::MessagePlaces;
 use crate::config::WebConfig;
 use crate::dav::dav_locks::DavLocks;
 use crate::limits::HOOKS;
@@ -31,6 +32,10 @@ pub(crate) struct ListenerShared {
     pub(crate) counted_downloads: CountedDownloads,
     /// Web hooks whose bodies are in memory before it is known who sends them.
     pub(crate) web_hooks: Semaphore,
+    /// Messages of AS2 that are received or wait for their publish.
+    pub(crate) as2_messages: MessagePlaces,
+    /// Messages of AS2 that are published.
+    pub(crate) as2_at_once: MessagePlaces,
     /// Requests that are worked on, over all connections.
     running: AtomicUsize,
     pub(crate) router: Router,
@@ -63,6 +68,8 @@ impl ListenerShared {
             dav_locks,
             counted_downloads,
             web_hooks: Semaphore::new(HOOKS),
+            as2_messages: MessagePlaces::default(),
+            as2_at_once: MessagePlaces::default(),
             running,
             router,
         }

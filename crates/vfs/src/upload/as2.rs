@@ -13,15 +13,16 @@ use crate::unbroken::unbroken;
 impl Upload {
     /// Publishes the file as the message of AS2 that brought it, unless that was received before.
     /// When this returns, file, record and receipt are on stable storage. `permission` is asked
-    /// for when it is known that the message is new.
+    /// for when it is known that the message is new; what it gives is kept until the end of the
+    /// publish, which goes on to its end also if nobody waits for it any more.
     ///
     /// # Errors
     /// As [`Upload::finish`]; or the database is away, which alone knows what other nodes have
     /// received. The message may be sent again.
-    pub async fn finish_as2(
+    pub async fn finish_as2<T: Send + 'static>(
         mut self,
         message: As2Message,
-        permission: impl Future<Output = std::result::Result<(), CommandRefusal>> + Send + 'static,
+        permission: impl Future<Output = std::result::Result<T, CommandRefusal>> + Send + 'static,
     ) -> Result<As2Arrival> {
         unbroken(async move {
             let vfs = self.vfs.clone();
@@ -39,11 +40,14 @@ impl Upload {
             };
             crash::point("as2.claimed");
             let transfer = self.transfer();
-            if let Err(refusal) = permission.await {
-                self.abort().await;
-                claimed.failed(transfer).await;
-                return Ok(As2Arrival::Refused(refusal));
-            }
+            let _kept = match permission.await {
+                Ok(kept) => kept,
+                Err(refusal) => {
+                    self.abort().await;
+                    claimed.failed(transfer).await;
+                    return Ok(As2Arrival::Refused(refusal));
+                }
+            };
             self.as2 = Some(Box::new(message.clone()));
             match self.finish().await {
                 Ok(uploaded) => {

@@ -1,6 +1,7 @@
 //! One message of a partner, from its head to its receipt.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
@@ -17,6 +18,7 @@ use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Secret, Timestamp};
 use entrepot_vfs::{As2Arrival, IncomingCommand, Session, VfsError};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::payload_file::PayloadFile;
@@ -52,6 +54,11 @@ impl Incoming {
         if let Some(flaw) = self.flaw_of_head() {
             return self.refuse(flaw, now).await;
         }
+        let (shared, config) = (self.context.shared(), &self.context.connection.config);
+        let Some(_place) = shared.as2_messages.find(config.as2_messages()) else {
+            let why = "too many messages are on their way at this moment; send it again later";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "EP1224", why));
+        };
         let session = self.session().await?;
         let rules = CommandRules::of_messages(&self.context, &session);
         let signed_in = SignedIn::with(session);
@@ -173,17 +180,24 @@ impl Incoming {
         let mic = received.mic(self.asked_digest());
         let receipt = self.receipts(now).make(Disposition::Processed, mic.as_ref());
         let message = self.message(&received, mic.as_ref(), receipt.clone());
-        let path = file.end(&received.payload).await.map_err(not_stored)?;
         let (asked, (passed, mut passing)) = (rules.clone(), oneshot::channel());
-        let permission = async move {
-            let text = path.as_str();
-            let command =
-                asked.ask(|| IncomingCommand::writing("write", text, Some(&path))).await?;
-            // Who waits for the file takes it.
-            let _ = passed.send(command);
-            Ok(())
+        let (shared, config) = (self.context.shared(), &self.context.connection.config);
+        let publish = async {
+            let place = shared.as2_at_once.wait_for_one(config.as2_at_once()).await;
+            let path = file.end(&received.payload).await?;
+            let permission = async move {
+                let text = path.as_str();
+                let command =
+                    asked.ask(|| IncomingCommand::writing("write", text, Some(&path))).await?;
+                // Who waits for the file takes it.
+                let _ = passed.send(command);
+                Ok(place)
+            };
+            file.finish(message, permission).await
         };
-        let arrival = file.finish(message, permission).await;
+        let Ok(arrival) = timeout(config.as2_time(), publish).await else {
+            return self.give_up(config.as2_time()).await;
+        };
         let receipt = match arrival.map_err(not_stored)? {
             As2Arrival::Published(uploaded) => {
                 let command = passing.try_recv().ok().flatten();
@@ -236,20 +250,33 @@ impl Incoming {
         }
     }
 
-    /// The message counts for nothing. What its sender learns is also in the audit log.
-    async fn refuse(&self, disposition: Disposition, now: Timestamp) -> Result<Response, Problem> {
-        let receipt = self.receipts(now).make(disposition, None);
-        let refusal = As2Refusal {
+    /// The message was not published in time: its sender sends it again under the same id. What a
+    /// publish that has begun is doing goes on to its end, and then a copy gets the receipt.
+    async fn give_up(&self, time: Duration) -> Result<Response, Problem> {
+        let why = format!("not published within {} s", time.as_secs());
+        tell_of_refusal(&self.context, &self.partner, self.refusal(&why, None)).await?;
+        let why = format!("the message was {why}; send it again later, under the same id");
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "EP1225", why))
+    }
+
+    fn refusal(&self, disposition: &str, receipt: Option<As2Receipt>) -> As2Refusal {
+        As2Refusal {
             partner: Some(self.partner.endpoint.clone()),
             from: self.names.from.as_str().to_owned(),
             to: self.names.to.as_str().to_owned(),
             message_id: self.names.message_id.as_deref().map(shortened),
-            disposition: disposition.text().to_owned(),
+            disposition: disposition.to_owned(),
             address: self.context.peer().ip().to_canonical().to_string(),
             head: Some(self.head.clone()),
             tls: self.context.connection.as2_tls(),
-            receipt: receipt.clone().map(Box::new),
-        };
+            receipt: receipt.map(Box::new),
+        }
+    }
+
+    /// The message counts for nothing. What its sender learns is also in the audit log.
+    async fn refuse(&self, disposition: Disposition, now: Timestamp) -> Result<Response, Problem> {
+        let receipt = self.receipts(now).make(disposition, None);
+        let refusal = self.refusal(disposition.text(), receipt.clone());
         tell_of_refusal(&self.context, &self.partner, refusal).await?;
         match receipt {
             Some(receipt) => answer(&self.names, &receipt),

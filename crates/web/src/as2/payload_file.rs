@@ -65,11 +65,12 @@ impl<'a> PayloadFile<'a> {
         self.upload.as_ref().map(|upload| upload.path().clone()).ok_or_else(nothing)
     }
 
-    /// Publishes it, once, if a message that is new has this permission.
-    pub(super) async fn finish(
+    /// Publishes it, once, if a message that is new has this permission; what that gives is kept
+    /// until then.
+    pub(super) async fn finish<T: Send + 'static>(
         self,
         message: As2Message,
-        permission: impl Future<Output = Result<(), CommandRefusal>> + Send + 'static,
+        permission: impl Future<Output = Result<T, CommandRefusal>> + Send + 'static,
     ) -> Result<As2Arrival, VfsError> {
         let upload = self.upload.ok_or_else(nothing)?;
         upload.finish_as2(message, permission).await

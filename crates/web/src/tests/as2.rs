@@ -1,5 +1,6 @@
 //! Messages of AS2 as partners send them: what they are told, and what becomes of the file.
 
+mod limits;
 mod partner;
 
 use entrepot_as2_proto::{

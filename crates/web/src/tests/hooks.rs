@@ -83,7 +83,7 @@ pub(super) fn rules(
 }
 
 /// From now on rules look at these commands.
-fn look(node: &Node, commands: &str) {
+pub(super) fn look(node: &Node, commands: &str) {
     let hook = |moment| Hook {
         site: SiteId::MAIN,
         moment,
