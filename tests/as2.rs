@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::text;
@@ -11,7 +12,7 @@ use entrepot_testkit::server::{Node, feed, run};
 use crate::hooks::apply;
 use crate::program;
 
-const PAYLOAD: &str = "ISA*00*          *00*          *ZZ*GLOBEX         *ZZ*ACME~\r\n";
+pub(crate) const PAYLOAD: &str = "ISA*00*          *00*          *ZZ*GLOBEX         *ZZ*ACME~\r\n";
 
 /// An account whose files messages of GLOBEX become; certificates come in by their names.
 const DOCUMENTS: &str = "account: {name: globex, type: partner}
@@ -32,19 +33,22 @@ endpoint:
 listener: {name: as2, protocol: http, address: '127.0.0.1:0', http: {serve: [as2]}}
 ";
 
+/// Answers to what was sent; each has files of its own.
+static ANSWERS: AtomicUsize = AtomicUsize::new(0);
+
 /// A node, and a partner that has only files and commands.
-struct Exchange {
-    node: Node,
+pub(crate) struct Exchange {
+    pub(crate) node: Node,
 }
 
-struct Answer {
-    status: u16,
-    head: String,
-    body: PathBuf,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: PathBuf,
 }
 
 impl Exchange {
-    fn start(database: Option<&str>) -> Result<Exchange> {
+    pub(crate) fn start(database: Option<&str>) -> Result<Exchange> {
         let mut node = Node::new(program(), database)?;
         let exchange = |node: &Node, who: &str| -> Result<()> {
             let at = |ending: &str| node.scratch().join(format!("{who}.{ending}"));
@@ -90,7 +94,7 @@ impl Exchange {
     }
 
     /// Makes the body of a message: signed, then encrypted. The bytes that were signed.
-    fn make(&self, payload: &str) -> Result<Vec<u8>> {
+    pub(crate) fn make(&self, payload: &str) -> Result<Vec<u8>> {
         let entity = format!(
             "Content-Type: application/edi-x12\r\nContent-Transfer-Encoding: binary\r\n\
              Content-Disposition: attachment; filename=\"order 850.edi\"\r\n\r\n{payload}"
@@ -112,8 +116,10 @@ impl Exchange {
     }
 
     /// Sends it to this address, by curl with more arguments.
-    fn send_to(&self, address: &str, id: &str, more: &[&str]) -> Result<Answer> {
-        let (head, body) = (self.at("head"), self.at("receipt"));
+    pub(crate) fn send_to(&self, address: &str, id: &str, more: &[&str]) -> Result<Answer> {
+        let number = ANSWERS.fetch_add(1, Ordering::Relaxed);
+        let file = |what: &str| self.at(&format!("{what}-{number}"));
+        let (head, body) = (file("head"), file("receipt"));
         let mut curl = Command::new("curl");
         curl.args(["-sS", "--max-time", "60", "-w", "%{http_code}", "-o", text(&body)?]).args([
             "-D",
@@ -139,7 +145,7 @@ impl Exchange {
     }
 
     /// What the receipt says, after the openssl command has checked its signature.
-    fn receipt(&self, answer: &Answer) -> Result<String> {
+    pub(crate) fn receipt(&self, answer: &Answer) -> Result<String> {
         let kind = answer.head.lines().find_map(|line| {
             let (name, value) = line.split_once(": ")?;
             name.eq_ignore_ascii_case("content-type").then(|| value.to_owned())
@@ -154,7 +160,7 @@ impl Exchange {
     }
 
     /// The names of the files that have come, and whether each is whole.
-    fn files(&self) -> Result<Vec<String>> {
+    pub(crate) fn files(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.node.files().join("globex/in"))? {
             let entry = entry?;

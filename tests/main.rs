@@ -5,6 +5,7 @@ mod acme;
 mod approvals;
 mod as2;
 mod as2_bench;
+mod as2_nodes;
 mod as2_send;
 mod backup;
 mod bad_input;
