@@ -51,20 +51,31 @@ fn a_loopback_delivers_each_message_once_and_checks_each_receipt() -> Result<()>
     Ok(())
 }
 
+/// How long the soak is, and how fast; in full with `SOAK` in the environment, such as `1h`.
+fn soak() -> (String, [&'static str; 6]) {
+    let short = ["--rate", "5", "--concurrency", "4", "--size", "10K"];
+    let full = ["--rate", "31", "--concurrency", "30", "--size", "1M"];
+    std::env::var("SOAK").map_or(("6s".to_owned(), short), |time| (time, full))
+}
+
 #[test]
 fn a_soak_without_drift_ends_well() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let quick = ["--soak", "6s", "--rate", "5", "--concurrency", "4", "--size", "10K"];
+    let (time, load) = soak();
     let mut command = Command::new(program());
-    command.current_dir(folder.path()).args(["--json", "bench", "as2", "--loopback"]).args(quick);
-    let output = command.output()?;
+    command.current_dir(folder.path()).args(["--json", "bench", "as2", "--loopback", "--soak"]);
+    let output = command.arg(&time).args(load).output()?;
     let report: Value = serde_json::from_slice(&output.stdout)?;
-    // How fast messages are at the begin and the end of six seconds the machine decides.
     let drifts = report["drifts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    ensure!(drifts.iter().all(|drift| drift["what"] == "latency"), "{report}");
+    // How fast messages are at the begin and the end of six seconds the machine decides.
+    let is_short = time == "6s";
+    ensure!(drifts.iter().all(|drift| is_short && drift["what"] == "latency"), "{report}");
     assert_eq!(output.status.success(), drifts.is_empty(), "{output:?}");
     let windows = report["windows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    assert_eq!(windows.len(), 12, "{report}");
+    ensure!(windows.len() >= 12, "{report}");
+    if !is_short {
+        windows.iter().for_each(|window| eprintln!("{window}"));
+    }
     for window in windows {
         ensure!(window["missed"] == 0 && window["handles"].as_u64() > Some(5), "{window}");
         ensure!(window["memory_bytes"].as_u64() > Some(1 << 20), "{window}");

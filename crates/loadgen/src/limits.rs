@@ -63,9 +63,12 @@ pub const AS2_PIECE_BYTES: usize = 64 * 1024;
 pub const AS2_RECEIPT_BYTES: usize = 256 * 1024;
 /// Random characters of a boundary between parts.
 pub const AS2_BOUNDARY_CHARACTERS: usize = 24;
-/// Windows that a soak is divided into: the first sixth is not looked at, the last third is held
-/// against the third before the middle.
+/// Windows that a soak is divided into, or more: the first sixth is not looked at, the last third
+/// is held against the third that follows on it.
 pub const SOAK_WINDOWS: u32 = 12;
+/// Longest window of a soak: what a loopback has received is removed after each, so that it does
+/// not fill the disk.
+pub const SOAK_WINDOW: Duration = Duration::from_secs(30);
 /// How many times as much memory the server may have at the end of a soak.
 pub const DRIFT_MEMORY: f64 = 1.25;
 /// Growth of memory that is no drift.

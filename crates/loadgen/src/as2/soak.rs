@@ -11,7 +11,7 @@ use super::error::As2BenchError;
 use super::streams::{Limit, Prepared, Ran};
 use crate::limits::{
     DRIFT_HANDLES, DRIFT_HANDLES_COUNT, DRIFT_LATENCY, DRIFT_LATENCY_MS, DRIFT_MEMORY,
-    DRIFT_MEMORY_BYTES, SOAK_WINDOWS,
+    DRIFT_MEMORY_BYTES, SOAK_WINDOW, SOAK_WINDOWS,
 };
 use crate::process::spent;
 use crate::report::Latency;
@@ -87,9 +87,10 @@ pub(super) async fn run(
     mut told: impl FnMut(&Window),
 ) -> Result<SoakReport, As2BenchError> {
     let mut prepared = Prepared::new(bench, env)?;
-    let (began, length) = (env.elapsed(), soak.time / SOAK_WINDOWS);
+    let (began, count) = (env.elapsed(), window_count(soak.time));
+    let length = soak.time / count;
     let mut windows = Vec::new();
-    for _ in 0..SOAK_WINDOWS {
+    for _ in 0..count {
         let Ran { done, time } = prepared.run(Limit::Time(length)).await?;
         let server = bench.server_pid.and_then(spent);
         let counts = done.tally.counts;
@@ -108,6 +109,11 @@ pub(super) async fn run(
     }
     let drifts = drifts(&windows);
     Ok(SoakReport { windows, drifts })
+}
+
+fn window_count(time: Duration) -> u32 {
+    let longest = time.as_secs().div_ceil(SOAK_WINDOW.as_secs());
+    u32::try_from(longest).unwrap_or(u32::MAX).max(SOAK_WINDOWS)
 }
 
 /// What has grown from the warm server to the end.
@@ -242,6 +248,12 @@ mod tests {
         let found = drifts(&leaks);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].to_string(), "handles have grown from 140 to 260");
+    }
+
+    #[test]
+    fn a_long_soak_has_more_windows() {
+        let count = |seconds| window_count(Duration::from_secs(seconds));
+        assert_eq!((count(6), count(360), count(361), count(3600)), (12, 12, 13, 120));
     }
 
     #[test]
