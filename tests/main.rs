@@ -7,6 +7,7 @@ mod as2;
 mod as2_bench;
 mod as2_nodes;
 mod as2_send;
+mod as2_stations;
 mod backup;
 mod bad_input;
 mod balanced;
