@@ -1,6 +1,6 @@
 //! Two partners of AS2 on one node: what one uploads is sent, received, and acknowledged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::hooks::apply;
 use crate::program;
+use crate::scan::status_kib;
 
 /// Two accounts that are stations and partners of each other.
 struct Pair {
@@ -425,5 +426,76 @@ fn what_was_sent_is_sent_again_or_no_more() -> Result<()> {
     let received = received[0]["id"].as_str().context("an id")?;
     let refused = pair.node.command(&["as2", "resend", received]).output()?;
     ensure!(text_of(&refused.stderr).contains("rule replay"), "{}", text_of(&refused.stderr));
+    pair.node.stop()
+}
+
+/// What a node that sends and receives a message may have resident. The optimised program: one for
+/// debugging has more of itself alone.
+const RESIDENT_KIB: u64 = 100 << 10;
+/// What a long message may take of it.
+const LONG_KIB: u64 = 32 << 10;
+
+/// Bytes of all that lies in a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(about) if about.is_dir() => bytes_in(&entry.path()),
+        Ok(about) => about.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
+/// Sends a file by hand, and waits as long as more of it arrives.
+fn send_whole(pair: &Pair, file: &str) -> Result<()> {
+    let sent = pair.node.json(&["as2", "send", "to-globex", file])?;
+    let id = sent["job"].as_str().context("a job")?.to_owned();
+    let mut here = 0;
+    loop {
+        let (state, now) = pair.node.until("more of the message", || {
+            let job = pair.node.json(&["job", "show", &id])?;
+            let (state, now) = (job["state"].clone(), bytes_in(&pair.node.files()));
+            Ok((state == "done" || state == "failed" || now > here).then_some((state, now)))
+        })?;
+        ensure!(state != "failed", "the job of {file} has failed");
+        if state == "done" {
+            return Ok(());
+        }
+        here = now;
+    }
+}
+
+/// `AS2_MIB=10240` is the full length, for the optimised program.
+#[test]
+fn a_long_message_goes_both_ways_in_little_memory() -> Result<()> {
+    let full = std::env::var("AS2_MIB").ok();
+    let mib = full.as_ref().map_or(Ok(96), |mib| mib.parse::<u64>())?;
+    let mut pair = Pair::start(&json!({}), "/as2")?;
+    let out = pair.node.scratch().join("outbox");
+    std::fs::create_dir(&out)?;
+    let target = format!("target.directory.path={}", text(&out)?);
+    pair.node.cli(&["endpoint", "create", "outbox", &target])?;
+    for (name, mib) in [("short", 4), ("long", mib)] {
+        std::fs::File::create(out.join(name))?.set_len(mib << 20)?;
+    }
+    // What a message takes at all is there after the first one.
+    send_whole(&pair, "outbox:/short")?;
+    let pid = pair.node.pid()?;
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
+    let before = status_kib(pid, "VmRSS:")?;
+    send_whole(&pair, "outbox:/long")?;
+    let most = status_kib(pid, "VmHWM:")?;
+    let taken = most.saturating_sub(before);
+    println!("{mib} MiB sent and received: {most} KiB resident at most, {taken} of them for it");
+    ensure!(taken <= LONG_KIB, "{taken} KiB for {mib} MiB");
+    ensure!(full.is_none() || most <= RESIDENT_KIB, "{most} KiB are resident");
+    assert_eq!(std::fs::metadata(pair.received("long"))?.len(), mib << 20);
+    let digest = |kind: &str| -> Result<Value> {
+        let events = pair.node.events(kind)?;
+        let of_long = |event: &&Value| event["size"] == mib << 20;
+        Ok(events.iter().find(of_long).context("its event")?["blake3"].clone())
+    };
+    let (sent, arrived) = (digest("file.delivered")?, digest("file.uploaded")?);
+    ensure!(sent.is_string() && sent == arrived, "{sent} {arrived}");
     pair.node.stop()
 }

@@ -307,7 +307,7 @@ fn skip(stream: &mut impl Read, length: u64) -> Result<u64> {
     Ok(length)
 }
 
-fn status_kib(pid: u32, line: &str) -> Result<u64> {
+pub(crate) fn status_kib(pid: u32, line: &str) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let found = status.lines().find_map(|it| it.strip_prefix(line)).context("no such line")?;
     Ok(found.trim().trim_end_matches(" kB").parse()?)
