@@ -49,10 +49,13 @@ async fn messages_are_accepted_while_others_are_published_up_to_a_limit() {
     };
     // One of the others is accepted and waits, the other one is not.
     let (mut second, mut third) = (Box::pin(second.post(&node)), Box::pin(third.post(&node)));
-    let (refused_one, waiting) = tokio::select! {
-        answer = &mut second => (answer, third),
-        answer = &mut third => (answer, second),
-    };
+    let (refused_one, waiting) = soon(async {
+        tokio::select! {
+            answer = &mut second => (answer, third),
+            answer = &mut third => (answer, second),
+        }
+    })
+    .await;
     is_refused(&refused_one, "EP1224");
     assert!(questions.try_recv().is_err(), "two messages are published at a time");
     let_pass(&mut questions, asked, 1).await;
