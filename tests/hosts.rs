@@ -387,15 +387,15 @@ pub(crate) fn loans_csv() -> String {
 }
 
 /// A node with the sample application, and a rule that calls it.
-struct Loans {
-    node: Node,
+pub(crate) struct Loans {
+    pub(crate) node: Node,
     login: Login,
     out: PathBuf,
     server: String,
 }
 
 impl Loans {
-    fn start(sample: &SampleHost) -> Result<Loans> {
+    pub(crate) fn start(sample: &SampleHost) -> Result<Loans> {
         let mut node = Node::new(program(), None)?;
         let login = Login::create(&node, "anna")?;
         for who in ["bob", "clara", "dora"] {
@@ -433,7 +433,7 @@ impl Loans {
         Ok((status.parse()?, value))
     }
 
-    fn find(&self, who: &str, body: &str) -> Result<(u16, Value)> {
+    pub(crate) fn find(&self, who: &str, body: &str) -> Result<(u16, Value)> {
         self.ask(who, "POST", "/procedures/find_loans", body)
     }
 }

@@ -35,8 +35,9 @@ pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
 pub(crate) use host::{
-    HostCallArgs, HostCommand, HostModelArgs, HostModelCommand, HostPlayArgs, HostRecordArgs,
-    HostSampleArgs, HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue, NoMatchWord,
+    HostCallArgs, HostCommand, HostDebugArgs, HostModelArgs, HostModelCommand, HostPlayArgs,
+    HostRecordArgs, HostSampleArgs, HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue,
+    NoMatchWord,
 };
 pub(crate) use keys::{ImportedKeyType, KeyImportArgs};
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};

@@ -1,6 +1,7 @@
 //! `host`: terminals of the 3270 family, and players in place of hosts.
 
 mod call;
+mod debug;
 mod given;
 mod model;
 mod play;
@@ -22,6 +23,7 @@ pub(crate) async fn run(command: HostCommand, output: Output) -> Result<(), Fail
         HostCommand::Model(HostModelCommand::Schema) => model::schema(),
         HostCommand::Sample(args) => sample::run(&args, output).await,
         HostCommand::Call(args) => call::run(args).await,
+        HostCommand::Debug(args) => debug::run(&args, output),
         HostCommand::Record(args) => record::run(args, output).await,
     }
 }

@@ -18,6 +18,7 @@ mod certificates;
 mod client;
 mod condition_tree;
 mod config;
+mod debug_folder;
 mod demo;
 mod deployed;
 mod descriptors;

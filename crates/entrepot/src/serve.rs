@@ -35,6 +35,7 @@ use crate::addresses_file::{AddressesFile, OwnAddresses};
 use crate::api_node::ServedApi;
 use crate::certificates;
 use crate::config::Config;
+use crate::debug_folder::DebugFolder;
 use crate::deployed::DeployedModels;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::failed_journal;
@@ -315,7 +316,8 @@ impl Core {
         let spawner = spawner(config, &parts)?;
         gate.start_programs_by(spawner.clone());
         let pools = PoolSizes::each(descriptors.places);
-        let applications = Applications::new(parts.recorder.clone());
+        let debug = Arc::new(DebugFolder::new(&config.data));
+        let applications = Applications::with_debug_files(parts.recorder.clone(), debug);
         let hands = EngineHands {
             vfs: &vfs,
             gate: &gate,

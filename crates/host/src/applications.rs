@@ -9,7 +9,9 @@ use entrepot_journal::{Recorder, Scope};
 use entrepot_net::tls::ServerTrust;
 use entrepot_nouns::endpoint::{Tn3270Target, Tn3270Tls};
 use entrepot_nouns::event::ProcedureFact;
-use entrepot_nouns::{Fact, FieldError, Model as ModelNoun, Name, Secret, SessionId, SiteId};
+use entrepot_nouns::{
+    Fact, FieldError, HostDebug, Model as ModelNoun, Name, Secret, SessionId, SiteId,
+};
 use entrepot_tn3270_proto::CodePage;
 use entrepot_tn3270_proto::model::Device;
 use parking_lot::RwLock;
@@ -18,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::{HostAddress, HostTls};
+use crate::debug::{DebugFiles, DebugRecords, DebugWriter};
 use crate::model::{Described, Model, RowSet, check, described};
 use crate::pool::{Caller, Pool, PoolFigures, PoolSettings, PooledSession};
 use crate::procedure::CallError;
@@ -82,8 +85,10 @@ pub struct Called {
 
 /// A model that can be called.
 struct Deployed {
+    /// Without what is recorded of sessions, which changes while it is deployed.
     deployment: Deployment,
     model: Arc<Model>,
+    debug: DebugRecords,
     pool: Pool,
     sessions: Arc<HeldSessions>,
     stop: CancellationToken,
@@ -97,12 +102,19 @@ pub struct Applications(Arc<Inner>);
 struct Inner {
     deployed: RwLock<HashMap<(SiteId, Name), Arc<Deployed>>>,
     recorder: Recorder,
+    debug_files: Option<Arc<dyn DebugFiles>>,
 }
 
 impl Applications {
-    /// None yet. Calls are recorded by `recorder`.
+    /// None yet. Calls are recorded by `recorder`; of sessions nothing is.
     pub fn new(recorder: Recorder) -> Applications {
-        Applications(Arc::new(Inner { deployed: RwLock::default(), recorder }))
+        Applications(Arc::new(Inner { deployed: RwLock::default(), recorder, debug_files: None }))
+    }
+
+    /// The same, with a place for what is recorded of sessions.
+    pub fn with_debug_files(recorder: Recorder, files: Arc<dyn DebugFiles>) -> Applications {
+        let debug_files = Some(files);
+        Applications(Arc::new(Inner { deployed: RwLock::default(), recorder, debug_files }))
     }
 
     /// Makes what is deployed equal to what is wanted. Pools of models that have changed end when
@@ -120,17 +132,21 @@ impl Applications {
             }
             stays
         });
-        for deployment in wanted {
+        for mut deployment in wanted {
+            let debug = std::mem::take(&mut deployment.model.debug);
             let place = (deployment.site, deployment.model.name.clone());
             let old = deployed.get(&place);
             // A pool that has ended by itself begins anew.
-            if old.is_some_and(|old| old.deployment == deployment && !old.keeper.is_finished()) {
+            if let Some(old) = old.filter(|old| !old.keeper.is_finished())
+                && old.deployment == deployment
+            {
+                old.debug.set(debug);
                 continue;
             }
             if let Some(old) = deployed.remove(&place) {
                 old.stop.cancel();
             }
-            match self.deployed(deployment) {
+            match self.deployed(deployment, debug) {
                 Ok(new) => drop(deployed.insert(place, Arc::new(new))),
                 Err(problem) => refused.push((place.1, problem)),
             }
@@ -138,16 +154,19 @@ impl Applications {
         refused
     }
 
-    fn deployed(&self, deployment: Deployment) -> Result<Deployed, String> {
+    fn deployed(&self, deployment: Deployment, debug: HostDebug) -> Result<Deployed, String> {
         let model = Model::read(&deployment.model.definition);
         let model = Arc::new(model.map_err(|error| format!("definition: {error}"))?);
         let users = deployment.users.as_ref().map(ModelNoun::sessions_of).transpose()?;
+        let env = self.0.recorder.env().clone();
+        let (records, writer) = DebugWriter::with_records(Arc::clone(&model), env.clone());
         let settings = PoolSettings {
             host: host_options(&model, &deployment.target)?,
             variables: deployment.model.variables.clone(),
             users: users.unwrap_or_default(),
             limits: deployment.model.pool.clone(),
             model: Arc::clone(&model),
+            debug: self.0.debug_files.is_some().then(|| records.clone()),
         };
         let given = settings.variables.keys().chain(settings.users.iter().flat_map(|it| it.keys()));
         for name in given {
@@ -155,16 +174,28 @@ impl Applications {
                 return Err(format!("the definition has no variable '{name}'"));
             }
         }
-        let (pool, mut keeper) = Pool::new(settings, self.0.recorder.env().clone());
+        records.set(debug);
+        let (pool, mut keeper) = Pool::new(settings, env);
         let stop = CancellationToken::new();
         let name = deployment.model.name.clone();
-        let sessions = HeldSessions::new(name, self.0.recorder.clone());
+        let sessions = HeldSessions::new(name.clone(), self.0.recorder.clone());
         let watching = Arc::clone(&sessions).watch(keeper.retaken());
         let keeping = keeper.run(stop.clone());
-        let keeper = tokio::spawn(async {
-            tokio::join!(keeping, watching);
+        let (site, files) = (deployment.site, self.0.debug_files.clone());
+        let keeper = tokio::spawn(async move {
+            let ended = CancellationToken::new();
+            let kept = async {
+                tokio::join!(keeping, watching);
+                ended.cancel();
+            };
+            match files {
+                Some(files) => {
+                    tokio::join!(kept, writer.run(site, name, files, ended.clone()));
+                }
+                None => kept.await,
+            }
         });
-        Ok(Deployed { deployment, model, pool, sessions, stop, keeper })
+        Ok(Deployed { deployment, model, debug: records, pool, sessions, stop, keeper })
     }
 
     /// Logs all sessions off.

@@ -10,6 +10,7 @@
 mod action;
 mod address;
 mod applications;
+mod debug;
 mod error;
 mod fuzzing;
 pub mod limits;
@@ -30,6 +31,10 @@ pub use address::{HostAddress, HostTls};
 pub use applications::{
     Applications, Called, Deployment, HostClient, ModelFigures, ProcedureCall, check_model,
     check_target,
+};
+pub use debug::{
+    DebugEvent, DebugFile, DebugFileError, DebugFiles, DebugHeader, DebugMessage, DebugPlace,
+    DebugRecord, DebugRecords, DebugWriter, TypedView,
 };
 pub use entrepot_journal::Scope;
 pub use entrepot_tn3270_proto::model::Device;

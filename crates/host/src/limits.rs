@@ -38,3 +38,9 @@ pub const STOP_TIME: Duration = Duration::from_secs(10);
 pub const SCREEN_WAIT: Duration = Duration::from_secs(300);
 /// Most memory of a regular expression of a model, compiled.
 pub const REGEX_BYTES: usize = 256 * 1024;
+/// What is recorded of one session takes no more memory, in bytes.
+pub const DEBUG_BYTES: usize = 128 * 1024;
+/// Records of sessions that wait until they are written.
+pub const DEBUG_QUEUE: usize = 256;
+/// Texts that are known as secrets of one session, besides those that it was given.
+pub const DEBUG_SECRETS: usize = 100;

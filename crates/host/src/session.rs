@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 
 use crate::action::Place;
 use crate::address::{HostAddress, HostTls};
+use crate::debug::{DebugRecord, Trouble, Work, WorkEnd};
 use crate::error::HostError;
 use crate::limits::{READ_BYTES, READS_WITHOUT_WAITING};
 use crate::shown::shows;
@@ -51,6 +52,8 @@ pub struct HostSession {
     buffer: Vec<u8>,
     /// Whether something is half sent: who waited for it has gone.
     sending: Sending,
+    /// What happens in it.
+    record: Option<DebugRecord>,
 }
 
 /// Whether all that was begun to be sent has been sent.
@@ -66,35 +69,91 @@ impl HostSession {
     /// # Errors
     /// The host cannot be reached, is not trusted, or shows nothing in time.
     pub async fn open(options: HostOptions) -> Result<HostSession, HostError> {
-        let HostAddress { host, port, tls } = &options.address;
-        // Who runs this has the host's address from its owner, as a rule within the own network.
-        let policy = DialPolicy { allow_private: true };
-        let stream = dial::tcp(host, *port, &policy, options.patience).await?;
+        let mut session = HostSession::new(options, None);
+        session.connect().await?;
+        Ok(session)
+    }
+
+    /// The same, with a record of the session, in which it is not open yet.
+    ///
+    /// # Errors
+    /// As for [`HostSession::open`].
+    pub(crate) async fn open_recorded(
+        options: HostOptions,
+        record: Option<DebugRecord>,
+    ) -> Result<HostSession, HostError> {
+        let address = options.address.to_string();
+        let mut session = HostSession::new(options, record);
+        session.begun(|| Work::Open(address));
+        let connected = session.connect().await;
+        if let Err(error) = &connected {
+            session.ended(WorkEnd::Failed(trouble(error)));
+        }
+        connected.map(|()| session)
+    }
+
+    fn new(options: HostOptions, mut record: Option<DebugRecord>) -> HostSession {
         let client = ClientOptions {
             device: options.device,
             lus: options.lus.clone(),
             ..ClientOptions::default()
         };
         let page = Arc::new(options.page.clone());
+        if let Some(record) = &mut record {
+            record.reads_by(Arc::clone(&page));
+        }
         let terminal = TerminalOptions { client, page, numeric: NumericFields::default() };
-        let from_the_start = *tls == HostTls::FromTheStart;
-        let mut session = HostSession {
+        HostSession {
             terminal: Terminal::new(terminal),
-            stream: Some(Dialled::Clear(stream)),
+            stream: None,
             options,
             buffer: vec![0; READ_BYTES],
             sending: Sending::Done,
-        };
-        if from_the_start {
-            session.start_tls().await?;
+            record,
         }
-        session
-            .wait_until("a first screen", |terminal| {
-                terminal.lock().is_none()
-                    && (terminal.mode() != Mode::Nvt || shows_something(terminal))
-            })
-            .await?;
-        Ok(session)
+    }
+
+    async fn connect(&mut self) -> Result<(), HostError> {
+        let HostAddress { host, port, tls } = &self.options.address;
+        // Who runs this has the host's address from its owner, as a rule within the own network.
+        let policy = DialPolicy { allow_private: true };
+        let stream = dial::tcp(host, *port, &policy, self.options.patience).await?;
+        self.stream = Some(Dialled::Clear(stream));
+        if *tls == HostTls::FromTheStart {
+            self.start_tls().await?;
+        }
+        let shown = self.wait_until("a first screen", |terminal| {
+            terminal.lock().is_none() && (terminal.mode() != Mode::Nvt || shows_something(terminal))
+        });
+        shown.await
+    }
+
+    /// Something is begun that is recorded.
+    pub(crate) fn begun(&mut self, work: impl FnOnce() -> Work) {
+        if let Some(record) = &mut self.record {
+            record.begun(work);
+        }
+    }
+
+    /// What was begun came to its end.
+    pub(crate) fn ended(&mut self, end: WorkEnd) {
+        if let Some(record) = &mut self.record {
+            record.ended(end);
+        }
+    }
+
+    /// Something failed that was not said to begin.
+    pub(crate) fn failed(&mut self, work: &str, error: &HostError) {
+        if let Some(record) = &mut self.record {
+            record.failed(work.to_owned(), trouble(error));
+        }
+    }
+
+    /// What is typed here next stands in no record.
+    pub(crate) fn keeps_secret(&mut self, text: &str) {
+        if let Some(record) = &mut self.record {
+            record.secret(text);
+        }
     }
 
     /// The screen as it is now.
@@ -107,6 +166,10 @@ impl HostSession {
     /// # Errors
     /// The keyboard or the place of the cursor does not take it.
     pub async fn type_text(&mut self, text: &str) -> Result<(), HostError> {
+        let screen = self.terminal.screen();
+        if screen.ruling(screen.cursor()).is_hidden() {
+            self.keeps_secret(text);
+        }
         self.terminal.type_text(text)?;
         // Only a network virtual terminal sends what is typed.
         self.send().await
@@ -126,7 +189,7 @@ impl HostSession {
     /// # Errors
     /// The keyboard does not take it, or the host does not free it in time.
     pub async fn press(&mut self, key: Key) -> Result<(), HostError> {
-        self.terminal.press(key)?;
+        self.press_key(key)?;
         self.send().await?;
         if key.reaches_host() { self.wait_for(None, "").await } else { Ok(()) }
     }
@@ -154,9 +217,16 @@ impl HostSession {
         what: &str,
         done: impl Fn(&Terminal) -> bool,
     ) -> Result<(), HostError> {
-        self.terminal.press(key)?;
+        self.press_key(key)?;
         self.send().await?;
         self.wait_within(patience, what, done).await
+    }
+
+    fn press_key(&mut self, key: Key) -> Result<(), HostError> {
+        if let Some(record) = self.record.as_mut().filter(|_| key.reaches_host()) {
+            record.key(&self.terminal, key);
+        }
+        Ok(self.terminal.press(key)?)
     }
 
     /// Longest time for a wait, unless somebody says another one.
@@ -249,7 +319,13 @@ impl HostSession {
         let mut input = self.buffer.get(..length).unwrap_or_default();
         while let Some(event) = self.terminal.next(&mut input) {
             match event {
-                TerminalEvent::Changed | TerminalEvent::Refused(_) => {}
+                // Also a screen that another one follows at once.
+                TerminalEvent::Changed => {
+                    if let Some(record) = &mut self.record {
+                        record.shown(&self.terminal);
+                    }
+                }
+                TerminalEvent::Refused(_) => {}
                 TerminalEvent::Overlong => return Err(HostError::Overlong),
                 TerminalEvent::StartTls => {
                     self.send().await?;
@@ -286,4 +362,8 @@ impl HostSession {
 
 fn shows_something(terminal: &Terminal) -> bool {
     terminal.rows().iter().any(|row| !row.trim().is_empty())
+}
+
+fn trouble(error: &HostError) -> Trouble {
+    Trouble { code: error.code(), error: error.to_string() }
 }

@@ -1,32 +1,36 @@
 //! A screen as people and scripts see it. What is in hidden fields is in neither.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use entrepot_tn3270_proto::client::Mode;
 use entrepot_tn3270_proto::{Screen, Terminal, text};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::action::Place;
+use crate::model::{Entity, Entry};
 
 /// The screen at a moment. Rows and columns count from 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScreenView {
     /// Its rows from the top, each as wide as the screen is.
     pub rows: Vec<String>,
     /// Where the cursor is.
     pub cursor: CellView,
     /// `free`, or in one word why no key is taken: `waiting`, `system`, `protected` and so on.
-    pub keyboard: &'static str,
+    pub keyboard: Cow<'static, str>,
     /// The name of the logical unit that the host gave, with TN3270E.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lu: Option<String>,
     /// What is spoken: `nvt`, `tn3270` or `tn3270e`.
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
     /// Its fields, in the order of their begins; none on a screen without fields.
     pub fields: Vec<FieldView>,
 }
 
 /// A position of a screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CellView {
     /// From 1 at the top.
     pub row: usize,
@@ -35,7 +39,7 @@ pub struct CellView {
 }
 
 /// A field of a screen, behind its attribute.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldView {
     /// Its first position.
     #[serde(flatten)]
@@ -58,13 +62,9 @@ impl ScreenView {
         ScreenView {
             rows: terminal.rows(),
             cursor: cell(screen, screen.cursor()),
-            keyboard: keyboard(terminal),
+            keyboard: keyboard(terminal).into(),
             lu: terminal.device_name().map(str::to_owned),
-            protocol: match terminal.mode() {
-                Mode::Nvt => "nvt",
-                Mode::Plain => "tn3270",
-                Mode::Negotiating | Mode::Enhanced => "tn3270e",
-            },
+            protocol: protocol(terminal).into(),
             fields: screen.fields().filter_map(|field| field_view(terminal, field)).collect(),
         }
     }
@@ -81,6 +81,19 @@ impl SecretArea {
     pub(crate) fn new(at: Place, length: usize) -> SecretArea {
         SecretArea { at, length }
     }
+
+    /// True if a part of it is in these columns of a row.
+    pub(crate) fn meets(&self, row: usize, columns: Range<usize>) -> bool {
+        let (begin, end) = (self.at.column, self.at.column + self.length);
+        row == self.at.row && begin < columns.end && columns.start < end
+    }
+}
+
+/// What the model calls secret of an entity that stands.
+pub(crate) fn secret_areas(stands: Option<&Entity>) -> Vec<SecretArea> {
+    let fields = stands.into_iter().flat_map(|entity| entity.fields.iter());
+    let secret = fields.filter(|field| field.value.secret);
+    secret.map(|Entry { value, .. }| SecretArea::new(value.at, value.length)).collect()
 }
 
 impl ScreenView {
@@ -100,26 +113,45 @@ impl ScreenView {
             }
         }
         let is_secret = |field: &FieldView| {
-            areas.iter().any(|area| {
-                let CellView { row, column } = field.begins;
-                row == area.at.row && (column..column + field.length).contains(&area.at.column)
-            })
+            let CellView { row, column } = field.begins;
+            areas.iter().any(|area| area.meets(row, column..column + field.length))
         };
         for field in &mut self.fields {
             if is_secret(field) {
                 field.text = stars(field.text.chars().count());
             }
         }
-        for word in words.iter().filter(|word| !word.trim().is_empty()) {
-            let stars = stars(word.chars().count());
-            let fields = self.fields.iter_mut().map(|field| &mut field.text);
-            for text in self.rows.iter_mut().chain(fields) {
-                if text.contains(word) {
-                    *text = text.replace(word, &stars);
-                }
-            }
+        let fields = self.fields.iter_mut().map(|field| &mut field.text);
+        for text in self.rows.iter_mut().chain(fields) {
+            *text = masked(text, words);
         }
         self
+    }
+}
+
+/// A text with stars in place of each of these words, in upper or lower case: applications show
+/// much of what is typed in the other one. A part of a word between others is masked with it.
+pub(crate) fn masked(text: &str, words: &[&str]) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let mut shown = letters.clone();
+    for word in words.iter().filter(|word| !word.trim().is_empty()) {
+        let word: Vec<char> = word.chars().collect();
+        let same = |window: &[char]| {
+            window.iter().zip(&word).all(|(one, other)| one.eq_ignore_ascii_case(other))
+        };
+        for (at, _) in letters.windows(word.len()).enumerate().filter(|(_, it)| same(it)) {
+            shown.iter_mut().skip(at).take(word.len()).for_each(|letter| *letter = '*');
+        }
+    }
+    shown.into_iter().collect()
+}
+
+/// What is spoken, in one word.
+pub(crate) fn protocol(terminal: &Terminal) -> &'static str {
+    match terminal.mode() {
+        Mode::Nvt => "nvt",
+        Mode::Plain => "tn3270",
+        Mode::Negotiating | Mode::Enhanced => "tn3270e",
     }
 }
 
@@ -148,4 +180,16 @@ fn field_view(terminal: &Terminal, field: usize) -> Option<FieldView> {
         modified: attribute.is_modified(),
         text: shown.trim_end().to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_words_are_masked_in_any_case() {
+        let words = ["Secret", "ETA", " "];
+        assert_eq!(masked("x SECRETARY secret, rest", &words), "x ********RY ******, rest");
+        assert_eq!(masked("é secre t", &words), "é secre t");
+    }
 }

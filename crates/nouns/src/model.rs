@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::document::{OnByDefault, is_default};
+use crate::host_debug::HostDebug;
 use crate::limits::{MODEL_CALLERS, MODEL_DEFINITION_BYTES, MODEL_USERS};
 use crate::name::Name;
 use crate::noun::{FieldError, Kind, Noun, Reference};
@@ -54,6 +55,10 @@ pub struct Model {
     /// How many sessions there are on each node, and for how long.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pool: SessionPool,
+    /// What is recorded of sessions, to find out what went wrong in them; it changes without
+    /// ending any. `entrepot host debug FILE` shows what was recorded.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub debug: HostDebug,
     /// Free text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -174,6 +179,7 @@ impl Noun for Model {
             let what = "name procedures, or '*' for all of them";
             return Err(FieldError::new(format!("callers.{name}"), what));
         }
+        self.debug.check("debug")?;
         self.pool.check("pool")
     }
 }

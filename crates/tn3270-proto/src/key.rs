@@ -83,6 +83,21 @@ impl Key {
         })
     }
 
+    /// The name of a key that the host hears of, as [`Key::named`] takes it; other keys are
+    /// `LOCAL`.
+    pub fn host_name(self) -> String {
+        match self {
+            Key::Aid(Aid::Pf(number)) => format!("PF{number}"),
+            Key::Aid(Aid::Pa(number)) => format!("PA{number}"),
+            Key::Aid(Aid::Clear) => "CLEAR".to_owned(),
+            Key::Aid(_) => "ENTER".to_owned(),
+            Key::SysReq => "SYSREQ".to_owned(),
+            Key::Attention => "ATTN".to_owned(),
+            Key::CursorSelect => "CURSOR-SELECT".to_owned(),
+            _ => "LOCAL".to_owned(),
+        }
+    }
+
     /// True if the host hears of the key.
     pub fn reaches_host(self) -> bool {
         matches!(self, Key::Aid(_) | Key::SysReq | Key::Attention | Key::CursorSelect)
@@ -98,6 +113,9 @@ mod tests {
         assert_eq!(Key::named("pf24"), Some(Key::Aid(Aid::Pf(24))));
         assert_eq!(Key::named("PA3"), Some(Key::Aid(Aid::Pa(3))));
         assert_eq!(Key::named("Back-Tab"), Some(Key::BackTab));
+        for name in ["ENTER", "PF24", "PA1", "CLEAR", "SYSREQ", "ATTN", "CURSOR-SELECT"] {
+            assert_eq!(Key::named(name).unwrap().host_name(), name);
+        }
         for bad in ["pf25", "pf0", "pa4", "pf", "x", ""] {
             assert_eq!(Key::named(bad), None, "{bad}");
         }

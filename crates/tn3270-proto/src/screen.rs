@@ -223,6 +223,12 @@ impl Screen {
         self.styles.get(at).copied().unwrap_or_default()
     }
 
+    /// The characters that are not of the code page, and their sets.
+    pub(crate) fn character_sets(&self) -> impl Iterator<Item = (usize, u8)> {
+        let styles = self.styles.iter().take(self.cells()).enumerate();
+        styles.filter(|(_, style)| style.character_set != 0).map(|(at, it)| (at, it.character_set))
+    }
+
     pub(crate) fn set_code(&mut self, at: usize, code: u8, style: Style) {
         let (Some(slot), Some(field)) = (self.codes.get_mut(at), self.fields.get_mut(at)) else {
             return;

@@ -102,6 +102,13 @@ impl Terminal {
         }
     }
 
+    /// A terminal without a connection that shows a screen, to look at.
+    pub fn showing(screen: Screen, page: Arc<CodePage>) -> Self {
+        let client = ClientOptions::default();
+        let numeric = NumericFields::default();
+        Terminal { screen, ..Terminal::new(TerminalOptions { client, page, numeric }) }
+    }
+
     /// The next event; takes what it read off `input`. `None`: all of it is read.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<TerminalEvent> {
         match self.client.next(input)? {

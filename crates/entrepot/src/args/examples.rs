@@ -354,6 +354,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot host call loans.yaml find_loans --in reader=NOVAK --secret password=pw",
         ],
     ),
+    (
+        "host debug",
+        &[
+            "entrepot host debug 20261129-014040-105000-000012-001.jsonl",
+            "entrepot host debug 20261129-014040-105000-000012-001.jsonl --step 17",
+            "entrepot host debug 20261129-014040-105000-000012-001.jsonl --walk",
+        ],
+    ),
     ("host sample", &["entrepot host sample --listen 127.0.0.1:3270"]),
     ("host model", &["entrepot host model check loans.yaml"]),
     ("host model check", &["entrepot host model check loans.yaml --json"]),

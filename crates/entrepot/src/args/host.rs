@@ -23,6 +23,9 @@ pub(crate) enum HostCommand {
     Record(HostRecordArgs),
     /// Call a procedure of a model, and print what it gives, as JSON.
     Call(HostCallArgs),
+    /// Show what was recorded of a session with a host, message by message: a model says in `debug`
+    /// when a file is written. Without options it is a list.
+    Debug(HostDebugArgs),
     /// Stand for a host with a sample application, the loans of a library: `--model` prints its
     /// model.
     Sample(HostSampleArgs),
@@ -39,6 +42,21 @@ pub(crate) struct HostSampleArgs {
     /// Print the model of the application, and listen nowhere.
     #[arg(long)]
     pub(crate) model: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HostDebugArgs {
+    /// The file, of `data/host-debug`.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Show the message with this number, from 1, with its screen: where it is none, the screen
+    /// that stood.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "walk")]
+    pub(crate) step: Option<usize>,
+    /// Go through the messages: a line of standard input is `next` or empty, `prev`, `error` (the
+    /// next failure), a number, or `quit`.
+    #[arg(long)]
+    pub(crate) walk: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -149,7 +149,7 @@ impl Worked {
     }
 }
 
-fn status(screen: &ScreenView) -> String {
+pub(super) fn status(screen: &ScreenView) -> String {
     let columns = screen.rows.first().map_or(0, |row| row.chars().count());
     let lu = screen.lu.as_ref().map(|lu| format!(", LU {lu}")).unwrap_or_default();
     let text = format!(

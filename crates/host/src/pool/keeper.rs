@@ -18,6 +18,7 @@ use super::figures::PoolFigures;
 use super::leased::{HeldSession, Lease, PooledSession, Return, ReturnKind, Worked};
 use super::queue::{Caller, Ticket};
 use super::settings::{PoolError, PoolSettings};
+use crate::debug::DebugRecords;
 use crate::limits::{OPENING_WAITS, STOP_TIME};
 use crate::procedure::{Application, CallError, LoggedOff};
 
@@ -264,7 +265,9 @@ impl PoolKeeper {
             let most = settings.host.patience.saturating_mul(OPENING_WAITS);
             let opening = async {
                 let model = Arc::clone(&settings.model);
-                let opened = Application::open(model, settings.host.clone(), variables).await;
+                let (host, record) = (settings.host.clone(), settings.debug.as_ref());
+                let record = record.map(DebugRecords::begin);
+                let opened = Application::open_recorded(model, host, variables, record).await;
                 let mut application = Box::new(opened.map_err(|error| not_opened(&error))?);
                 if own.is_some() {
                     return Ok(application);

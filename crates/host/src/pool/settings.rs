@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use entrepot_nouns::SessionPool;
 
+use crate::debug::DebugRecords;
 use crate::model::Model;
 use crate::session::HostOptions;
 
@@ -22,6 +23,8 @@ pub struct PoolSettings {
     pub users: Vec<BTreeMap<String, String>>,
     /// How many there are.
     pub limits: SessionPool,
+    /// Where it is recorded what happens in them.
+    pub debug: Option<DebugRecords>,
 }
 
 /// A call has no session.

@@ -9,11 +9,12 @@ use serde_json::Value as Json;
 
 use super::called::{Call, CallError, Worked};
 use crate::action::Place;
+use crate::debug::{DebugRecord, Trouble, Work, WorkEnd};
 use crate::error::HostError;
 use crate::model::{Entry, Model};
 use crate::session::{HostOptions, HostSession};
 use crate::shown::shows;
-use crate::view::{ScreenView, SecretArea};
+use crate::view::{ScreenView, secret_areas};
 
 /// A session with an application. Dropping it closes the connection.
 #[derive(Debug)]
@@ -62,7 +63,20 @@ impl Application {
     pub async fn open(
         model: Arc<Model>,
         options: HostOptions,
+        variables: BTreeMap<String, String>,
+    ) -> Result<Self, CallError> {
+        Application::open_recorded(model, options, variables, None).await
+    }
+
+    /// The same, with a record of the session.
+    ///
+    /// # Errors
+    /// As for [`Application::open`].
+    pub async fn open_recorded(
+        model: Arc<Model>,
+        options: HostOptions,
         mut variables: BTreeMap<String, String>,
+        mut record: Option<DebugRecord>,
     ) -> Result<Self, CallError> {
         if let Some(name) = variables.keys().find(|name| model.variables.entry(name).is_none()) {
             return Err(CallError::Caller(format!("the model has no variable '{name}'")));
@@ -72,10 +86,28 @@ impl Application {
                 variables.entry(key.name.clone()).or_insert_with(|| default.clone());
             }
         }
-        let mut session = HostSession::open(options).await?;
+        if let Some(record) = &mut record {
+            record.given(&secrets(&model, &variables).collect::<Vec<_>>());
+        }
+        let mut session = HostSession::open_recorded(options, record).await?;
         let stands = |terminal: &_| model.standing(terminal).is_some();
-        session.wait_until("a screen of the model", stands).await?;
+        let came = session.wait_until("a screen of the model", stands).await;
+        let came = came.map_err(CallError::from);
+        session.ended(end_of(&came));
+        came?;
         Ok(Application { model, session, variables })
+    }
+
+    /// Does something that is recorded.
+    async fn recorded<T>(
+        &mut self,
+        work: impl FnOnce() -> Work,
+        does: impl AsyncFnOnce(&mut Self) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        self.session.begun(work);
+        let done = does(self).await;
+        self.session.ended(end_of(&done));
+        done
     }
 
     /// Calls a procedure; answers what it has read.
@@ -87,7 +119,14 @@ impl Application {
         procedure: &str,
         input: BTreeMap<String, String>,
     ) -> Result<Json, CallError> {
-        self.worked().call(procedure, input).await
+        let work = || Work::Call {
+            procedure: procedure.to_owned(),
+            parameters: input.keys().cloned().collect(),
+        };
+        self.session.begun(work);
+        let called = self.worked().call(procedure, input).await;
+        self.session.ended(end_of(&called));
+        called
     }
 
     /// Goes where sessions rest.
@@ -95,6 +134,10 @@ impl Application {
     /// # Errors
     /// See [`CallError`].
     pub async fn go_home(&mut self) -> Result<(), CallError> {
+        self.recorded(|| Work::GoHome, async |it| it.homewards().await).await
+    }
+
+    async fn homewards(&mut self) -> Result<(), CallError> {
         let home = self.model.home.name.clone();
         self.ready().await?;
         self.worked().go(&home, &Call::none()).await
@@ -105,10 +148,13 @@ impl Application {
         let Some(end) = self.model.logoff.as_ref().map(|end| end.name.clone()) else {
             return LoggedOff::Perhaps;
         };
-        let gone = async {
-            self.ready().await?;
-            self.worked().go(&end, &Call::none()).await
-        };
+        let gone = self.recorded(
+            || Work::LogOff,
+            async |it| {
+                it.ready().await?;
+                it.worked().go(&end, &Call::none()).await
+            },
+        );
         match gone.await {
             Ok(()) => LoggedOff::Surely,
             Err(error) => {
@@ -124,7 +170,10 @@ impl Application {
     /// # Errors
     /// The connection has ended.
     pub async fn is_at_home(&mut self) -> Result<bool, HostError> {
-        self.session.take_in_what_came().await?;
+        if let Err(error) = self.session.take_in_what_came().await {
+            self.session.failed("rest at home", &error);
+            return Err(error);
+        }
         Ok(self.session.is_free() && self.standing() == Some(&self.model.home.name))
     }
 
@@ -138,8 +187,14 @@ impl Application {
         let Some(key) = self.model.keepalive().map(|keepalive| keepalive.key) else {
             return Ok(());
         };
-        self.worked().press(key).await?;
-        self.worked().go(&home, &Call::none()).await
+        let kept = self.recorded(
+            || Work::KeepAlive,
+            async |it| {
+                it.worked().press(key).await?;
+                it.worked().go(&home, &Call::none()).await
+            },
+        );
+        kept.await
     }
 
     /// The time after which the model keeps a resting session alive.
@@ -155,11 +210,8 @@ impl Application {
 
     /// What the screen shows, without what the model calls secret.
     pub fn screen(&self) -> ScreenView {
-        let entity = self.model.standing(self.session.terminal());
-        let fields = entity.into_iter().flat_map(|entity| entity.value.fields.iter());
-        let secret = fields.filter(|field| field.value.secret);
-        let areas: Vec<SecretArea> =
-            secret.map(|Entry { value, .. }| SecretArea::new(value.at, value.length)).collect();
+        let stands = self.model.standing(self.session.terminal());
+        let areas = secret_areas(stands.map(|entity| &entity.value));
         let words: Vec<&str> = self.secrets().collect();
         self.session.screen().without(&areas, &words)
     }
@@ -181,6 +233,12 @@ impl Application {
         text: &str,
         to: Option<&TypeTo>,
     ) -> Result<(), CallError> {
+        // What is typed is seen by the key that sends it.
+        let work = || Work::AtScreens("type".to_owned());
+        self.recorded(work, async |it| it.typed(text, to).await).await
+    }
+
+    async fn typed(&mut self, text: &str, to: Option<&TypeTo>) -> Result<(), CallError> {
         match to {
             None => {}
             Some(TypeTo::Field(field)) => return self.worked().enter(field, text).await,
@@ -202,7 +260,8 @@ impl Application {
     /// # Errors
     /// The keyboard does not take it, or the host does not free it in time.
     pub(crate) async fn press(&mut self, key: Key) -> Result<(), CallError> {
-        Ok(self.session.press(key).await?)
+        let work = || Work::AtScreens(format!("press {}", key.host_name()));
+        self.recorded(work, async |it| Ok(it.session.press(key).await?)).await
     }
 
     /// Waits for something that the screen shows.
@@ -210,6 +269,11 @@ impl Application {
     /// # Errors
     /// It does not come in time, or the model has no such entity.
     pub(crate) async fn wait(&mut self, wait: &ScreenWait) -> Result<(), CallError> {
+        let work = || Work::AtScreens("wait".to_owned());
+        self.recorded(work, async |it| it.waited(wait).await).await
+    }
+
+    async fn waited(&mut self, wait: &ScreenWait) -> Result<(), CallError> {
         let ScreenWait { text, at, entity, timeout } = wait;
         if let Some(name) = entity {
             self.known(name)?;
@@ -240,9 +304,13 @@ impl Application {
         if to == "home" {
             return self.go_home().await;
         }
-        self.known(to)?;
-        self.ready().await?;
-        self.worked().go(to, &Call::none()).await
+        let work = || Work::AtScreens(format!("go to {to}"));
+        let gone = self.recorded(work, async |it| {
+            it.known(to)?;
+            it.ready().await?;
+            it.worked().go(to, &Call::none()).await
+        });
+        gone.await
     }
 
     fn known(&self, entity: &str) -> Result<(), CallError> {
@@ -260,8 +328,7 @@ impl Application {
     }
 
     fn secrets(&self) -> impl Iterator<Item = &str> {
-        let secret = self.model.variables.iter().filter(|entry| entry.value.secret);
-        secret.filter_map(|entry| self.variables.get(&entry.key.name)).map(String::as_str)
+        secrets(&self.model, &self.variables)
     }
 
     /// Waits until the keyboard is free and an entity stands.
@@ -280,5 +347,24 @@ impl Application {
     fn worked(&mut self) -> Worked<'_> {
         let Application { model, session, variables } = self;
         Worked { model, session, variables }
+    }
+}
+
+/// The values that the model calls secret.
+fn secrets<'a>(
+    model: &'a Model,
+    variables: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = &'a str> {
+    let secret = model.variables.iter().filter(|entry| entry.value.secret);
+    secret.filter_map(|entry| variables.get(&entry.key.name)).map(String::as_str)
+}
+
+/// How it is recorded.
+fn end_of<T>(done: &Result<T, CallError>) -> WorkEnd {
+    let Err(error) = done else { return WorkEnd::Done };
+    let trouble = Trouble { code: error.code(), error: error.to_string() };
+    match error {
+        CallError::Outcome { .. } | CallError::Caller(_) => WorkEnd::Refused(trouble),
+        _ => WorkEnd::Failed(trouble),
     }
 }

@@ -220,6 +220,9 @@ impl<'m> Worked<'m> {
             let what = format!("what goes into '{name}' has more than {length} letters");
             return Err(CallError::Caller(what));
         }
+        if field.secret {
+            self.session.keeps_secret(text);
+        }
         self.session.move_cursor(field.at);
         self.session.press(Key::EraseEof).await?;
         self.session.type_text(text).await?;

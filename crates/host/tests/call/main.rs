@@ -1,5 +1,6 @@
 //! Procedures of the sample model, called at the sample application.
 
+mod debug;
 mod each;
 mod held;
 mod library;

@@ -36,6 +36,7 @@ impl Running {
             variables: if users.is_empty() { values(&CLERK) } else { BTreeMap::new() },
             users: users.iter().map(user).collect(),
             limits,
+            debug: None,
         };
         let (pool, keeper) = Pool::new(settings, Env::real());
         let stop = CancellationToken::new();

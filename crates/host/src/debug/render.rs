@@ -1,0 +1,137 @@
+//! What was recorded, as it is written: screens as people see them, and nothing secret.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use entrepot_tn3270_proto::{CodePage, Terminal};
+
+use super::file::{DebugEvent, DebugFile, DebugMessage, OfSession, TypedView};
+use super::record::{FieldDisplay, RawEvent, RawMessage, RawTyped, Recorded};
+use crate::model::Model;
+use crate::view::{CellView, ScreenView, SecretArea, masked, secret_areas};
+
+/// Of US English, where a session ended before its code page was known.
+const USUAL_PAGE: u16 = 37;
+
+/// The file of what was recorded of a session.
+pub(super) fn rendered(model: &Model, recorded: Recorded) -> DebugFile {
+    let Recorded { number, part, opened_at, failures, dropped, messages, secrets, page } = recorded;
+    let page = page.or_else(|| CodePage::new(USUAL_PAGE).map(Arc::new));
+    let screens = Screens { model, page, columns: 80, areas: Vec::new(), secrets };
+    let of = OfSession {
+        model: model.model.clone(),
+        session: number,
+        part,
+        opened_at,
+        failures,
+        dropped,
+    };
+    DebugFile::new(of, screens.all(messages.iter()))
+}
+
+/// The screen that stands, and what is secret.
+struct Screens<'m> {
+    model: &'m Model,
+    page: Option<Arc<CodePage>>,
+    columns: usize,
+    areas: Vec<SecretArea>,
+    secrets: BTreeSet<String>,
+}
+
+impl Screens<'_> {
+    fn all<'r>(
+        mut self,
+        messages: impl Iterator<Item = &'r RawMessage> + Clone,
+    ) -> Vec<DebugMessage> {
+        // What was typed late is secret in what was shown before, too.
+        for message in messages.clone() {
+            self.learn(&message.event);
+        }
+        let rendered = messages.map(|message| {
+            let event = self.event(&message.event);
+            DebugMessage { at: message.at, event }
+        });
+        rendered.collect()
+    }
+
+    /// Follows the screens, and keeps what is typed where the model calls it secret.
+    fn learn(&mut self, event: &RawEvent) {
+        match event {
+            RawEvent::Screen { .. } => drop(self.screen(event)),
+            RawEvent::Key { typed, .. } => {
+                let secret = typed.iter().filter(|field| self.is_secret(field));
+                let texts: Vec<String> = secret.map(|it| it.text.trim().to_owned()).collect();
+                self.secrets.extend(texts.into_iter().filter(|text| !text.is_empty()));
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: &RawEvent) -> DebugEvent {
+        match event {
+            RawEvent::Screen { .. } => self.screen(event),
+            RawEvent::Key { key, cursor, typed } => DebugEvent::Key {
+                key: key.host_name(),
+                cursor: self.cell(*cursor),
+                typed: typed.iter().map(|field| self.typed(field)).collect(),
+            },
+            RawEvent::Begun(work) => DebugEvent::Begun { work: self.masked(work) },
+            RawEvent::Ended { work, refused } => DebugEvent::Ended {
+                work: self.masked(work),
+                refused: refused.as_ref().map(|text| self.masked(text)),
+            },
+            RawEvent::Failed { work, code, error } => DebugEvent::Failed {
+                work: self.masked(work),
+                code: code.map(str::to_owned),
+                error: self.masked(error),
+            },
+        }
+    }
+
+    fn screen(&mut self, event: &RawEvent) -> DebugEvent {
+        let nothing = || DebugEvent::Begun { work: "show a screen".to_owned() };
+        let RawEvent::Screen { sketch, keyboard, protocol, lu } = event else { return nothing() };
+        let Some(page) = &self.page else { return nothing() };
+        let terminal = Terminal::showing(sketch.screen(), Arc::clone(page));
+        let stands = self.model.standing(&terminal);
+        self.columns = terminal.screen().size().columns;
+        self.areas = secret_areas(stands.map(|entity| &entity.value));
+        let shown = ScreenView {
+            keyboard: (*keyboard).into(),
+            protocol: (*protocol).into(),
+            lu: lu.clone(),
+            ..ScreenView::of(&terminal)
+        };
+        let words: Vec<&str> = self.secrets.iter().map(String::as_str).collect();
+        let mut screen = shown.without(&self.areas, &words);
+        for row in &mut screen.rows {
+            row.truncate(row.trim_end().len());
+        }
+        DebugEvent::Screen { entity: stands.map(|entity| entity.key.name.clone()), screen }
+    }
+
+    fn cell(&self, at: usize) -> CellView {
+        CellView { row: at / self.columns + 1, column: at % self.columns + 1 }
+    }
+
+    fn is_secret(&self, field: &RawTyped) -> bool {
+        let CellView { row, column } = self.cell(field.at);
+        let length = field.text.chars().count().max(1);
+        field.display == FieldDisplay::Hidden
+            || self.areas.iter().any(|area| area.meets(row, column..column + length))
+    }
+
+    fn typed(&self, field: &RawTyped) -> TypedView {
+        let text = if self.is_secret(field) {
+            "*".repeat(field.text.chars().count())
+        } else {
+            self.masked(&field.text)
+        };
+        TypedView { begins: self.cell(field.at), text }
+    }
+
+    fn masked(&self, text: &str) -> String {
+        let words: Vec<&str> = self.secrets.iter().map(String::as_str).collect();
+        masked(text, &words)
+    }
+}
