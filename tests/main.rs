@@ -34,6 +34,7 @@ mod hooks_http;
 mod hooks_kept;
 mod hooks_sftp;
 mod host_away;
+mod host_bench;
 mod host_debug;
 mod hosts;
 mod interop;

@@ -35,9 +35,9 @@ pub(crate) use facts::{
     EventCommand, EventExportArgs, JobCommand, JobListArgs, TransferCommand, TransferListArgs,
 };
 pub(crate) use host::{
-    HostCallArgs, HostCommand, HostDebugArgs, HostModelArgs, HostModelCommand, HostPlayArgs,
-    HostRecordArgs, HostSampleArgs, HostTerminalArgs, HostTrustArgs, MatchWord, NamedValue,
-    NoMatchWord,
+    BenchHostArgs, BenchHostPart, HostCallArgs, HostCommand, HostDebugArgs, HostModelArgs,
+    HostModelCommand, HostPlayArgs, HostRecordArgs, HostSampleArgs, HostTerminalArgs,
+    HostTrustArgs, MatchWord, NamedValue, NoMatchWord,
 };
 pub(crate) use keys::{ImportedKeyType, KeyImportArgs};
 pub(crate) use links::{LinkAllows, LinkCommand, LinkCreateArgs};

@@ -3,6 +3,9 @@
 mod as2;
 mod as2_loopback;
 mod as2_parties;
+mod host;
+mod host_node;
+mod host_s3270;
 mod https;
 mod password;
 mod report_file;
@@ -59,6 +62,7 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
             progress.finish_and_clear();
             (Ok(report?), args.report)
         }
+        BenchCommand::Host(args) => return host::run(output, &args, &env).await,
         BenchCommand::As2(args) => return as2::run(output, &args, &env).await,
         BenchCommand::BareHttps(args) => return https::serve_bare(&args, &env).await,
         BenchCommand::Page(args) => return write_page(&args),

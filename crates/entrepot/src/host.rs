@@ -9,6 +9,8 @@ mod record;
 mod sample;
 mod terminal;
 
+pub(crate) use given::host_options;
+
 use crate::args::{HostCommand, HostModelCommand};
 use crate::failure::Failure;
 use crate::output::Output;

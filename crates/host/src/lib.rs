@@ -53,7 +53,8 @@ pub use procedure::{Application, CallError, LoggedOff, ScreenWait, TypeTo};
 pub use procedure_error::{ProcedureError, Stood};
 pub use recorder::{Recorder, RecorderOptions, RecorderReport, TraceFiles};
 pub use sample::{
-    LastPage, SAMPLE_LOANS, SAMPLE_MODEL, SampleHost, SampleLibrary, SampleLoan, SampleTerminal,
+    LastPage, SAMPLE_LOANS, SAMPLE_MANY_LOANS, SAMPLE_MODEL, SampleHost, SampleLibrary, SampleLoan,
+    SampleTerminal,
 };
 pub use session::{HostOptions, HostSession};
 pub use sessions::{HostScreen, HostSessionState, HostSessionView, SessionKind, SessionWork};

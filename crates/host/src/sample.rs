@@ -7,9 +7,12 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use entrepot_net::NetError;
+use entrepot_net::accepted::Accepted;
 use entrepot_net::listen::{self, TcpAcceptor};
+use entrepot_net::tls::{HandshakeError, TlsServer};
 use entrepot_tn3270_proto::address::Addressing;
 use entrepot_tn3270_proto::client::Wish;
 use entrepot_tn3270_proto::enhanced::{DataType, Functions, Header};
@@ -43,6 +46,8 @@ const UNKNOWN: u8 = 0x6f;
 const ROWS: usize = 13;
 /// The reader whom the library knows has so many loans.
 pub const SAMPLE_LOANS: usize = 30;
+/// The reader `MANY` has so many: to read all of them takes 28 screens from the menu and back.
+pub const SAMPLE_MANY_LOANS: usize = 26 * ROWS;
 /// The model of the application.
 pub const SAMPLE_MODEL: &str = include_str!("../tests/models/loans.yaml");
 
@@ -89,12 +94,27 @@ pub struct SampleLibrary {
     /// Of the clerks with a number, each of whom may sign on once. One whose connection ends
     /// without a log-off stays.
     signed_on: Mutex<BTreeSet<String>>,
+    screens: AtomicU64,
 }
 
 impl SampleLibrary {
     /// A library that ends its lists in this way.
     pub fn new(last: LastPage) -> SampleLibrary {
-        SampleLibrary { last, signed_on: Mutex::default() }
+        SampleLibrary { last, ..SampleLibrary::default() }
+    }
+
+    /// So many keys were answered, and terminals shown their first screen.
+    pub fn screens(&self) -> u64 {
+        self.screens.load(Ordering::Relaxed)
+    }
+
+    fn loans(&self, reader: &str) -> Option<usize> {
+        match reader {
+            "NOVAK" => Some(SAMPLE_LOANS),
+            "MANY" => Some(SAMPLE_MANY_LOANS),
+            "EMPTY" => Some(0),
+            _ => None,
+        }
     }
 
     /// The clerks with a number that are signed on.
@@ -125,6 +145,9 @@ pub struct SampleTerminal {
     /// The page of loans that is shown, from 0.
     shown: usize,
     user: String,
+    /// Whose loans are shown, and how many there are.
+    reader: String,
+    loans: usize,
 }
 
 /// The screen that a terminal stands on.
@@ -148,8 +171,16 @@ impl SampleTerminal {
             start_tls: Wish::Refuse,
             device_name: "LIB01".to_owned(),
         });
-        let (at, user) = (At::Logo, String::new());
-        SampleTerminal { host, library, page: CodePage::new(37), at, shown: 0, user }
+        SampleTerminal {
+            host,
+            library,
+            page: CodePage::new(37),
+            at: At::Logo,
+            shown: 0,
+            user: String::new(),
+            reader: String::new(),
+            loans: 0,
+        }
     }
 
     /// What is to be sent to the terminal.
@@ -169,6 +200,9 @@ impl SampleTerminal {
                 HostEvent::Unusable => return false,
                 _ => Vec::new(),
             };
+            if !screens.is_empty() {
+                self.library.screens.fetch_add(1, Ordering::Relaxed);
+            }
             for Drawn { record, .. } in screens {
                 self.host.send(Header::default(), &record);
             }
@@ -200,16 +234,17 @@ impl SampleTerminal {
                 self.library.sign_off(&self.user);
                 (At::Logo, vec![self.logo()])
             }
-            (At::Find, Aid::Enter, [reader @ ("NOVAK" | "EMPTY")]) => {
+            (At::Find, Aid::Enter, [reader]) if self.library.loans(reader).is_some() => {
                 self.shown = 0;
-                let loans = if *reader == "NOVAK" { SAMPLE_LOANS } else { 0 };
-                (At::Loans, vec![self.loans(ERASE_WRITE, reader, loans)])
+                self.loans = self.library.loans(reader).unwrap_or_default();
+                self.reader = (*reader).to_owned();
+                (At::Loans, vec![self.loans(ERASE_WRITE)])
             }
             (At::Find, Aid::Enter, _) => (At::Find, vec![self.find("NO SUCH READER")]),
             (At::Find | At::Loans, Aid::Pf(12), _) => (At::Menu, vec![self.menu()]),
             (At::Loans, Aid::Pf(8), _) => {
-                self.shown = (self.shown + 1).min((SAMPLE_LOANS - 1) / ROWS);
-                (At::Loans, vec![self.loans(WRITE, "NOVAK", SAMPLE_LOANS)])
+                self.shown = (self.shown + 1).min(self.loans.saturating_sub(1) / ROWS);
+                (At::Loans, vec![self.loans(WRITE)])
             }
             (At::Loans, Aid::Enter, ["S"]) => {
                 let place = (self.shown * ROWS + row).saturating_sub(8);
@@ -219,9 +254,7 @@ impl SampleTerminal {
                 let note = if due.ends_with(".2027") { "RENEWED" } else { "DAY NOT VALID" };
                 (At::Loan(place), vec![self.detail(place, due, note)])
             }
-            (At::Loan(_), Aid::Pf(12), _) => {
-                (At::Loans, vec![self.loans(ERASE_WRITE, "NOVAK", SAMPLE_LOANS)])
-            }
+            (At::Loan(_), Aid::Pf(12), _) => (At::Loans, vec![self.loans(ERASE_WRITE)]),
             (at, ..) => (at, vec![self.draw(WRITE, FREE)]),
         };
         self.at = at;
@@ -261,7 +294,8 @@ impl SampleTerminal {
     }
 
     /// A page of loans; only the first one erases the screen.
-    fn loans(&self, command: u8, reader: &str, loans: usize) -> Drawn {
+    fn loans(&self, command: u8) -> Drawn {
+        let (reader, loans) = (&self.reader, self.loans);
         let mut screen = self.draw(command, FREE).at(1, 71).field(TEXT).text("LB120");
         screen = screen.at(4, 19).field(TEXT).text(reader);
         for row in 0..ROWS {
@@ -333,6 +367,7 @@ impl Drawn {
 pub struct SampleHost {
     acceptor: TcpAcceptor,
     library: Arc<SampleLibrary>,
+    tls: Option<TlsServer>,
 }
 
 impl SampleHost {
@@ -341,7 +376,18 @@ impl SampleHost {
     /// # Errors
     /// The address cannot be bound.
     pub fn bind(listen: SocketAddr) -> Result<SampleHost, NetError> {
-        Ok(SampleHost { acceptor: listen::bind(listen)?, library: Arc::default() })
+        Ok(SampleHost { acceptor: listen::bind(listen)?, library: Arc::default(), tls: None })
+    }
+
+    /// Begins TLS with the first byte.
+    #[must_use]
+    pub fn with_tls(self, server: TlsServer) -> SampleHost {
+        SampleHost { tls: Some(server), ..self }
+    }
+
+    /// What all of its terminals share.
+    pub fn library(&self) -> Arc<SampleLibrary> {
+        Arc::clone(&self.library)
     }
 
     /// Where it listens, with the real port.
@@ -357,7 +403,8 @@ impl SampleHost {
                 () = stop.cancelled() => break,
                 (stream, _) = self.acceptor.accept() => {
                     if terminals.len() < CLIENTS {
-                        terminals.spawn(serve(stream, Arc::clone(&self.library)));
+                        let (library, tls) = (Arc::clone(&self.library), self.tls.clone());
+                        terminals.spawn(serve(stream, tls, library));
                     }
                 }
                 Some(_) = terminals.join_next() => {}
@@ -368,12 +415,24 @@ impl SampleHost {
 }
 
 /// A terminal that goes away ends its session.
-async fn serve(mut stream: TcpStream, library: Arc<SampleLibrary>) -> std::io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    tls: Option<TlsServer>,
+    library: Arc<SampleLibrary>,
+) -> Result<(), HandshakeError> {
     stream.set_nodelay(true)?;
+    let mut stream = Accepted::new(stream);
+    if let Some(tls) = tls {
+        stream = stream.start_tls(&tls).await?;
+    }
     let mut terminal = SampleTerminal::new(library);
     let mut buffer = vec![0; READ_BYTES];
     loop {
-        stream.write_all(&terminal.output()).await?;
+        let output = terminal.output();
+        if !output.is_empty() {
+            stream.write_all(&output).await?;
+            stream.flush().await?;
+        }
         let length = stream.read(&mut buffer).await?;
         let input = buffer.get(..length).unwrap_or_default();
         if input.is_empty() || !terminal.receive(input) {

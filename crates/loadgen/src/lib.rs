@@ -7,6 +7,7 @@ pub mod histogram;
 pub mod https;
 pub mod limits;
 pub mod page;
+pub mod procedures;
 pub mod process;
 pub mod report;
 pub mod sftp;

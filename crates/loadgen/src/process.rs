@@ -32,6 +32,12 @@ pub fn spent(pid: u32) -> Option<Spent> {
     Some(Spent { cpu: ticks_to_time(ticks), memory_bytes, handles })
 }
 
+/// CPU time of this process, without that of programs that it has started.
+pub fn spent_here() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    Some(ticks_to_time(parse(&text)?.own_ticks))
+}
+
 /// CPU time of a control group, to the nanosecond and with all that ever ran in it; version 1
 /// (`cpuacct`) or 2. `None` if the folder is none.
 pub fn spent_by_group(folder: &Path) -> Option<Duration> {
@@ -47,6 +53,8 @@ pub fn spent_by_group(folder: &Path) -> Option<Duration> {
 struct Stat {
     parent: u32,
     ticks: u64,
+    /// Without those of reaped children.
+    own_ticks: u64,
 }
 
 fn all_stats() -> BTreeMap<u32, Stat> {
@@ -66,8 +74,9 @@ fn parse(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-    let ticks = [11, 12, 13, 14].into_iter().map(number).sum::<Option<u64>>()?;
-    Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks })
+    let own_ticks = number(11)? + number(12)?;
+    let ticks = own_ticks + number(13)? + number(14)?;
+    Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks, own_ticks })
 }
 
 fn ticks_to_time(ticks: u64) -> Duration {
@@ -94,7 +103,7 @@ mod tests {
     fn a_line_of_proc_is_read() {
         let line = "42 (odd) name)) S 7 42 42 0 -1 4194304 1 2 3 4 100 20 3 1 20 0 1 0 5 6 7";
         let stat = parse(line).unwrap();
-        assert_eq!((stat.parent, stat.ticks), (7, 124));
+        assert_eq!((stat.parent, stat.ticks, stat.own_ticks), (7, 124, 120));
         assert!(parse("42 (x) S").is_none());
     }
 
@@ -103,5 +112,6 @@ mod tests {
         let found = spent(std::process::id()).unwrap();
         assert!(found.memory_bytes > 100_000 && found.handles > 3, "{found:?}");
         assert!(spent(u32::MAX).is_none());
+        assert!(spent_here().unwrap() <= spent(std::process::id()).unwrap().cpu);
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use entrepot_net::tls::TlsVersion;
 
 use super::bench_as2::BenchAs2Args;
+use super::host::BenchHostArgs;
 use super::units::{bits, milliseconds, size, tls_version};
 
 #[derive(Debug, Subcommand)]
@@ -20,6 +21,9 @@ pub(crate) enum BenchCommand {
     BareHttps(BareHttpsArgs),
     /// A receiver of AS2, this one or any other: messages are sent and every receipt is checked.
     As2(Box<BenchAs2Args>),
+    /// Procedures of host applications, called over HTTP by many clients at once: screens a second,
+    /// and what each costs. Without a target a node and the sample application are started.
+    Host(Box<BenchHostArgs>),
     /// The rules of this server: events become jobs and are worked, on a node made for it.
     Rules(BenchRulesArgs),
     /// Make one HTML page with tables and plots of reports of several servers.

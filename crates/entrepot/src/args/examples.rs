@@ -314,6 +314,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "bench host",
+        &[
+            "entrepot bench host --clients 5,30,75,150,200 --report host.json",
+            "entrepot bench host --part search,s3270 --clients 30 --transactions 100 --rounds 1",
+        ],
+    ),
+    (
         "bench as2",
         &[
             "entrepot bench as2 --loopback",

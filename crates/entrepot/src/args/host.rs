@@ -42,6 +42,79 @@ pub(crate) struct HostSampleArgs {
     /// Print the model of the application, and listen nowhere.
     #[arg(long)]
     pub(crate) model: bool,
+    /// Begin TLS with the first byte; the fingerprint of the certificate, which is made at the
+    /// start, is printed.
+    #[arg(long, conflicts_with = "model")]
+    pub(crate) tls: bool,
+}
+
+/// What `bench host` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchHostPart {
+    /// A search of 28 screens, at all numbers of clients, on sessions of a pool and on new ones.
+    Search,
+    /// A change of a record, 6 screens, the same.
+    Update,
+    /// The search while sessions are recorded: nothing, what led to errors, everything.
+    Debug,
+    /// The search over TLS, to the server, to the host and both, on connections that are kept and
+    /// on new ones.
+    Security,
+    /// The search by as many processes of s3270, driven by its script interface, without a server.
+    S3270,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchHostArgs {
+    /// URL of a procedure of another server, such as
+    /// `https://host:8443/api/v1/models/loans/procedures/find_loans`, in place of a node that is
+    /// made and removed. Any certificate is taken.
+    #[arg(long, requires = "user", requires = "screens", conflicts_with = "parts")]
+    pub(crate) target: Option<String>,
+    /// The account that signs in there with each request (HTTP Basic).
+    #[arg(long, requires = "target")]
+    pub(crate) user: Option<String>,
+    /// File with its password in the first line; unset: standard input has it.
+    #[arg(long, value_name = "FILE", requires = "target")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// What the procedure there is given: `reader=NOVAK`.
+    #[arg(long = "in", value_name = "NAME=VALUE", value_parser = named_value, requires = "target")]
+    pub(crate) input: Vec<NamedValue>,
+    /// Screens of the host that one call there takes.
+    #[arg(long, value_name = "NUMBER", requires = "target")]
+    pub(crate) screens: Option<u64>,
+    /// Process id of that server, if it is local: its CPU time and memory are reported.
+    #[arg(long, requires = "target")]
+    pub(crate) server_pid: Option<u32>,
+    /// What to measure; all if unset, `s3270` where it is installed.
+    #[arg(long = "part", value_enum, value_delimiter = ',')]
+    pub(crate) parts: Vec<BenchHostPart>,
+    /// Numbers of clients at a time.
+    #[arg(long, value_delimiter = ',', default_values_t = [5, 30, 75, 150, 200])]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=5000))]
+    pub(crate) clients: Vec<u16>,
+    /// Clients of `debug` and `security`.
+    #[arg(long, default_value_t = 75)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=5000))]
+    pub(crate) option_clients: u16,
+    /// Transactions of each client.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) transactions: u64,
+    /// Each transaction has a new connection to the server; those of `security` have both.
+    #[arg(long)]
+    pub(crate) reconnect: bool,
+    /// What one transaction may take before it counts as failed.
+    #[arg(long, value_parser = milliseconds, default_value = "60000ms")]
+    pub(crate) deadline: Duration,
+    /// The folder of the node; it is made, and removed afterwards.
+    #[arg(long, default_value = "bench-host")]
+    pub(crate) folder: PathBuf,
+    /// Rounds; the report gives medians.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: u32,
+    /// Write the report to this file, as JSON.
+    #[arg(long)]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

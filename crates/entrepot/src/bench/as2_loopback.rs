@@ -164,7 +164,7 @@ impl Loopback {
 }
 
 /// A node of a bench holds nothing that anybody wants.
-fn remove(folder: &Path) {
+pub(super) fn remove(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder)
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -172,7 +172,8 @@ fn remove(folder: &Path) {
     }
 }
 
-async fn new_node(folder: &Path) -> Result<Config, Failure> {
+/// A node of its own, on SQLite, without listeners for the world.
+pub(super) async fn new_node(folder: &Path) -> Result<Config, Failure> {
     let made = InitArgs {
         folder: folder.to_owned(),
         data: "data".into(),

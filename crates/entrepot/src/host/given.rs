@@ -1,11 +1,15 @@
 //! What arguments of the host commands name: files, code pages, models.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use entrepot_host::model::Model;
 use entrepot_host::{CodePage, Device, HostAddress, HostOptions};
-use entrepot_net::tls::ServerTrust;
+use entrepot_net::tls::{
+    ClientCertificates, ServerTrust, TlsConfig, TlsConfigError, TlsOptions, TlsVersion, self_signed,
+};
+use entrepot_nouns::{Env, Secret};
 
 use crate::args::HostTrustArgs;
 use crate::failure::{Exit, Failure};
@@ -40,7 +44,7 @@ pub(super) fn model(file: &Path) -> Result<Model, Failure> {
 }
 
 /// How the host of a model is connected to.
-pub(super) fn host_options(
+pub(crate) fn host_options(
     model: &Model,
     address: HostAddress,
     trust: ServerTrust,
@@ -57,4 +61,22 @@ pub(super) fn host_options(
     let page = CodePage::new(number)
         .ok_or_else(|| Failure::usage(format!("'{number}' of the model is no code page")))?;
     Ok(HostOptions { address, device, lus: model.host.lu.clone(), page, trust, patience })
+}
+
+/// TLS by a certificate that is made now, for an address of this machine.
+pub(super) fn own_certificate(address: IpAddr, env: &Env) -> Result<TlsConfig, Failure> {
+    let names = vec!["localhost".to_owned(), address.to_string()];
+    let own = self_signed(names).map_err(wrong_certificate)?;
+    tls_config(own.chain.into_bytes(), own.key, env)
+}
+
+/// TLS by a certificate and its key.
+pub(super) fn tls_config(chain: Vec<u8>, key: Secret, env: &Env) -> Result<TlsConfig, Failure> {
+    let clients = ClientCertificates::Off;
+    let options = TlsOptions { chain, key, clients, least: TlsVersion::Tls12 };
+    TlsConfig::new(&options, env).map_err(wrong_certificate)
+}
+
+fn wrong_certificate(error: TlsConfigError) -> Failure {
+    Failure::new(error.code(), Exit::Invalid, error.to_string())
 }

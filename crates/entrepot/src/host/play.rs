@@ -8,14 +8,12 @@ use entrepot_host::{
     CodePage, Lag, Match, NoMatch, Player, PlayerOptions, PlayerReport, PlayerTls, Recording, Speak,
 };
 use entrepot_net::NetError;
-use entrepot_net::tls::{
-    ClientCertificates, TlsConfig, TlsConfigError, TlsOptions, TlsVersion, self_signed,
-};
+use entrepot_net::tls::TlsConfig;
 use entrepot_nouns::{Env, Secret};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::given::{code_page, read};
+use super::given::{code_page, own_certificate, read, tls_config};
 use crate::args::{HostPlayArgs, MatchWord, NoMatchWord};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -108,22 +106,11 @@ fn options(
 }
 
 fn tls(args: &HostPlayArgs, env: &Env) -> Result<TlsConfig, Failure> {
-    let wrong =
-        |error: TlsConfigError| Failure::new(error.code(), Exit::Invalid, error.to_string());
-    let (chain, key) = match (&args.certificate, &args.key) {
-        (Some(certificate), Some(key)) => {
-            let key = String::from_utf8_lossy(&read(key)?).into_owned();
-            (read(certificate)?, Secret::new(key))
-        }
-        _ => {
-            let names = vec!["localhost".to_owned(), args.listen.ip().to_string()];
-            let own = self_signed(names).map_err(wrong)?;
-            (own.chain.into_bytes(), own.key)
-        }
+    let (Some(certificate), Some(key)) = (&args.certificate, &args.key) else {
+        return own_certificate(args.listen.ip(), env);
     };
-    let clients = ClientCertificates::Off;
-    let options = TlsOptions { chain, key, clients, least: TlsVersion::Tls12 };
-    TlsConfig::new(&options, env).map_err(wrong)
+    let key = String::from_utf8_lossy(&read(key)?).into_owned();
+    tls_config(read(certificate)?, Secret::new(key), env)
 }
 
 fn cannot_listen(error: NetError) -> Failure {

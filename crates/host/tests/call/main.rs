@@ -8,16 +8,18 @@ mod pool;
 mod schema;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use entrepot_host::model::Model;
 use entrepot_host::{
-    Application, CallError, CodePage, Device, HostError, HostOptions, SAMPLE_LOANS, SAMPLE_MODEL,
-    SampleLoan,
+    Application, CallError, CodePage, Device, HostError, HostOptions, SAMPLE_LOANS,
+    SAMPLE_MANY_LOANS, SAMPLE_MODEL, SampleHost, SampleLoan,
 };
 use entrepot_net::tls::ServerTrust;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use library::LastPage;
 
@@ -66,6 +68,24 @@ async fn a_procedure_gives_exactly_what_the_application_has() {
     assert_eq!(called(MODEL, LastPage::Repeated, &reader).await.unwrap(), all_loans());
     let nothing = called(MODEL, LastPage::Told, &[("reader", "EMPTY")]).await.unwrap();
     assert_eq!(nothing, json!({"reader": "EMPTY", "loans": []}));
+}
+
+/// As many screens as the search of the benchmark that others publish has.
+#[tokio::test]
+async fn the_long_list_of_the_sample_takes_28_screens() {
+    let host = SampleHost::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let (address, library, stop) = (host.address(), host.library(), CancellationToken::new());
+    let serving = tokio::spawn(host.run(stop.clone()));
+    let model = Arc::new(Model::read(MODEL).unwrap());
+    let options = options(&address.to_string());
+    let mut application = Application::open(model, options, values(&CLERK)).await.unwrap();
+    application.go_home().await.unwrap();
+    assert_eq!(library.screens(), 3);
+    let found = application.call("find_loans", values(&[("reader", "MANY")])).await.unwrap();
+    assert_eq!(found["loans"].as_array().unwrap().len(), SAMPLE_MANY_LOANS);
+    assert_eq!(library.screens(), 3 + 28);
+    stop.cancel();
+    serving.await.unwrap();
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use entrepot_net::tls::{LoadClient, TlsVersion};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -231,6 +231,11 @@ impl Fields {
             common.insert(AUTHORIZATION, value(&format!("Basic {pair}"))?);
         }
         Ok(Fields { version, origin: format!("{scheme}://{authority}"), common })
+    }
+
+    /// All bodies are JSON.
+    pub(crate) fn speak_json(&mut self) {
+        self.common.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
 
     /// A request for a path, or for a whole address of the same server.

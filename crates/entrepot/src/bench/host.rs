@@ -1,0 +1,328 @@
+//! `bench host`: procedures of a host application, called over HTTP by many clients; on a node and
+//! a host that are made for it, or at another server.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use entrepot_host::model::Model;
+use entrepot_host::{Application, HostAddress, HostTls, SAMPLE_MODEL, SampleHost};
+use entrepot_loadgen::https::{BenchError, Login, Target};
+use entrepot_loadgen::procedures::{
+    self, Connections, HostReport, HostRow, ProcedureBench, RowName, Watched,
+};
+use entrepot_net::tls::ServerTrust;
+use entrepot_nouns::{Env, Secret};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::host_node::{BenchNode, Deployed, HostSide, PoolUse, ServerSide};
+use super::{host_s3270, password, report_file};
+use crate::args::{BenchHostArgs, BenchHostPart};
+use crate::failure::{Exit, Failure};
+use crate::host::host_options;
+use crate::output::Output;
+
+/// Longest wait for a screen while they are counted.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures, and prints row by row.
+pub(super) async fn run(output: Output, args: &BenchHostArgs, env: &Env) -> Result<(), Failure> {
+    let mut table = Table { output, env, rows: Vec::new() };
+    if output == Output::Human {
+        println!("{}", HostRow::heading());
+    }
+    match &args.target {
+        Some(target) => table.other_server(target, args).await?,
+        None => {
+            let node = BenchNode::start(&args.folder, env).await?;
+            let measured = table.all_parts(&node, args).await;
+            node.end().await.and(measured)?;
+        }
+    }
+    let report = HostReport::of(&table.rows);
+    if let Some(file) = &args.report {
+        report_file::write(&report, file)?;
+    }
+    output.value(&report, || {
+        println!();
+        print!("{report}");
+    })?;
+    if report.is_clean() {
+        return Ok(());
+    }
+    let what = "not every transaction gave what it should: see what failed";
+    Err(Failure::new("EP0209", Exit::Findings, what.to_owned()))
+}
+
+/// The rows so far.
+struct Table<'a> {
+    output: Output,
+    env: &'a Env,
+    rows: Vec<HostRow>,
+}
+
+/// A procedure of the sample application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SampleCall {
+    name: &'static str,
+    procedure: &'static str,
+    input: &'static [(&'static str, &'static str)],
+}
+
+const SEARCH: SampleCall =
+    SampleCall { name: "search", procedure: "find_loans", input: &[("reader", "MANY")] };
+const UPDATE: SampleCall = SampleCall {
+    name: "update",
+    procedure: "renew_loan",
+    input: &[("reader", "MANY"), ("id", "1003"), ("due", "24.12.2027")],
+};
+
+/// How a row is measured.
+#[derive(Clone, Copy, Debug)]
+struct RowSetup {
+    call: SampleCall,
+    clients: u16,
+    pool: PoolUse,
+    debug: &'static str,
+    server: ServerSide,
+    host: HostSide,
+    connections: Connections,
+    /// What is said of it behind the procedure and the pool.
+    note: &'static str,
+}
+
+impl RowSetup {
+    fn name(&self) -> String {
+        let pool = match self.pool {
+            PoolUse::Kept => "pool",
+            PoolUse::OneCall => "no pool",
+        };
+        let kept = match self.connections {
+            Connections::KeptAlive => "",
+            Connections::NewEachTime => ", reconnecting",
+        };
+        let note = if self.note.is_empty() { String::new() } else { format!(", {}", self.note) };
+        format!("{}, {pool}{note}{kept}", self.call.name)
+    }
+}
+
+/// Screens that a session of the sample application takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Screens {
+    to_home: u64,
+    call: u64,
+    log_off: u64,
+}
+
+impl Table<'_> {
+    async fn all_parts(&mut self, node: &BenchNode, args: &BenchHostArgs) -> Result<(), Failure> {
+        let setups = setups(args);
+        let s3270 = args.parts.contains(&BenchHostPart::S3270)
+            || (args.parts.is_empty() && host_s3270::is_there().await);
+        let (mut search, mut update) = (None, None);
+        for _ in 0..args.rounds.max(1) {
+            for setup in &setups {
+                let known = if setup.call == SEARCH { &mut search } else { &mut update };
+                let screens = match known {
+                    Some(screens) => *screens,
+                    None => *known.insert(screens_of(setup.call).await?),
+                };
+                self.measure(node, args, setup, screens).await?;
+            }
+            if s3270 {
+                for clients in &args.clients {
+                    let row = host_s3270::run(
+                        node.host_address(HostSide::Clear),
+                        usize::from(*clients),
+                        args.transactions,
+                        self.env,
+                    );
+                    let row = row.await?;
+                    self.push(row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One row: a model of its own, called by all clients.
+    async fn measure(
+        &mut self,
+        node: &BenchNode,
+        args: &BenchHostArgs,
+        setup: &RowSetup,
+        screens: Screens,
+    ) -> Result<(), Failure> {
+        let model = format!("row-{}", self.rows.len() + 1);
+        let deployed = Deployed {
+            model: &model,
+            sessions: setup.clients,
+            pool: setup.pool,
+            debug: setup.debug,
+            host: setup.host,
+        };
+        node.deploy(&deployed).await?;
+        let input: BTreeMap<&str, &str> = setup.call.input.iter().copied().collect();
+        let bench = ProcedureBench {
+            target: node.target(setup.server, &model, setup.call.procedure)?,
+            login: Some(node.login()),
+            input: Bytes::from(json!(input).to_string()),
+            clients: usize::from(setup.clients),
+            transactions: args.transactions,
+            connections: setup.connections,
+            deadline: args.deadline,
+            watched: node.watched(setup.host),
+        };
+        node.wait_for(&bench, self.env).await?;
+        let of_session = match setup.pool {
+            PoolUse::Kept => 0,
+            PoolUse::OneCall => screens.to_home + screens.log_off,
+        };
+        let name = RowName { row: setup.name(), screens: screens.call + of_session };
+        let row = procedures::run(name, &bench, self.env).await.map_err(failed)?;
+        node.retire(&model).await?;
+        self.push(row);
+        Ok(())
+    }
+
+    /// One row for each number of clients, at a server that somebody else runs.
+    async fn other_server(&mut self, target: &str, args: &BenchHostArgs) -> Result<(), Failure> {
+        let target = Target::address(target).map_err(Failure::usage)?;
+        let password = password::read(args.password_file.as_deref(), None)?;
+        let user = args.user.clone().unwrap_or_default();
+        let login = Some(Login { user, password: Secret::new(password) });
+        let input = args.input.iter().map(|it| (it.name.clone(), json!(it.value)));
+        let input = Value::Object(input.collect()).to_string();
+        let connections =
+            if args.reconnect { Connections::NewEachTime } else { Connections::KeptAlive };
+        let row = target.folder.rsplit('/').next().unwrap_or_default().to_owned();
+        for _ in 0..args.rounds.max(1) {
+            for clients in &args.clients {
+                let bench = ProcedureBench {
+                    target: target.clone(),
+                    login: login.clone(),
+                    input: Bytes::from(input.clone()),
+                    clients: usize::from(*clients),
+                    transactions: args.transactions,
+                    connections,
+                    deadline: args.deadline,
+                    watched: Watched { server: args.server_pid, host: None },
+                };
+                let screens = args.screens.unwrap_or(1);
+                let name = RowName { row: row.clone(), screens };
+                let row = procedures::run(name, &bench, self.env).await.map_err(failed)?;
+                self.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, row: HostRow) {
+        if self.output == Output::Human {
+            println!("{row}");
+        }
+        self.rows.push(row);
+    }
+}
+
+fn failed(error: BenchError) -> Failure {
+    Failure::new("EP0209", Exit::Failed, error.to_string())
+}
+
+/// All rows of a round but those of s3270.
+fn setups(args: &BenchHostArgs) -> Vec<RowSetup> {
+    let is_wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
+    let connections =
+        if args.reconnect { Connections::NewEachTime } else { Connections::KeptAlive };
+    let usual = RowSetup {
+        call: SEARCH,
+        clients: args.option_clients,
+        pool: PoolUse::Kept,
+        debug: "nothing",
+        server: ServerSide::Clear,
+        host: HostSide::Clear,
+        connections,
+        note: "",
+    };
+    let mut setups = Vec::new();
+    for (part, call) in [(BenchHostPart::Search, SEARCH), (BenchHostPart::Update, UPDATE)] {
+        for pool in [PoolUse::Kept, PoolUse::OneCall] {
+            let rows = args.clients.iter().filter(|_| is_wanted(part));
+            setups.extend(rows.map(|clients| RowSetup { call, clients: *clients, pool, ..usual }));
+        }
+    }
+    if is_wanted(BenchHostPart::Debug) {
+        for (debug, note) in [
+            ("nothing", "debug nothing"),
+            ("errors", "debug errors"),
+            ("everything", "debug everything"),
+        ] {
+            setups.push(RowSetup { debug, note, ..usual });
+            setups.push(RowSetup { debug, note, pool: PoolUse::OneCall, ..usual });
+        }
+    }
+    if is_wanted(BenchHostPart::Security) {
+        for (server, host, note) in [
+            (ServerSide::Clear, HostSide::Clear, "clear"),
+            (ServerSide::Tls, HostSide::Clear, "TLS"),
+            (ServerSide::Clear, HostSide::Tls, "TLS to the host"),
+            (ServerSide::Tls, HostSide::Tls, "TLS on both sides"),
+        ] {
+            for connections in [Connections::KeptAlive, Connections::NewEachTime] {
+                setups.push(RowSetup { server, host, note, connections, ..usual });
+            }
+        }
+    }
+    setups
+}
+
+/// Counts the screens that the sample application shows, so that the table says what there was.
+async fn screens_of(call: SampleCall) -> Result<Screens, Failure> {
+    let wrong = |what: String| Failure::new("EP0209", Exit::Failed, what);
+    let host = SampleHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .map_err(|error| wrong(error.to_string()))?;
+    let (address, library, stop) = (host.address(), host.library(), CancellationToken::new());
+    let serving = tokio::spawn(host.run(stop.clone()));
+    let counted = async {
+        let model = Model::read(SAMPLE_MODEL).map_err(|error| wrong(error.to_string()))?;
+        let address = HostAddress {
+            host: address.ip().to_string(),
+            port: address.port(),
+            tls: HostTls::WhenAsked,
+        };
+        let options = host_options(&model, address, ServerTrust::System, PATIENCE)?;
+        let values = [("user", "CLERK"), ("password", "SECRET")].into_iter();
+        let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let opened = Application::open(Arc::new(model), options, values.map(text).collect());
+        let failed = |error: entrepot_host::CallError| wrong(error.to_string());
+        let mut application = opened.await.map_err(failed)?;
+        application.go_home().await.map_err(failed)?;
+        let to_home = library.screens();
+        let input = call.input.iter().copied().map(text).collect();
+        application.call(call.procedure, input).await.map_err(failed)?;
+        let called = library.screens();
+        application.log_off().await;
+        Ok(Screens { to_home, call: called - to_home, log_off: library.screens() - called })
+    };
+    let counted = counted.await;
+    stop.cancel();
+    // It ends with the token, and has nothing to say.
+    let _ = serving.await;
+    counted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_screens_of_the_sample_are_counted() {
+        let search = screens_of(SEARCH).await.unwrap();
+        assert_eq!(search, Screens { to_home: 3, call: 28, log_off: 1 });
+        let update = screens_of(UPDATE).await.unwrap();
+        assert_eq!(update, Screens { to_home: 3, call: 6, log_off: 1 });
+    }
+}

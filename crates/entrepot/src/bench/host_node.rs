@@ -1,0 +1,322 @@
+//! The node and the hosts that `bench host` measures: processes of their own, so that what each of
+//! them spends is known.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use entrepot_admin::Document;
+use entrepot_host::SAMPLE_MODEL;
+use entrepot_loadgen::https::{BenchError, Login, Target};
+use entrepot_loadgen::procedures::{self, ProcedureBench, RowName, Watched};
+use entrepot_net::listen::free_address;
+use entrepot_nouns::{Env, Name, Secret};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use super::as2_loopback::{new_node, remove};
+use crate::ask::{ask, server_answers};
+use crate::config::Config;
+use crate::failure::{Exit, Failure};
+
+/// Longest wait until a process answers, or a model can be called.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it does.
+const LOOK: Duration = Duration::from_millis(50);
+/// The account that calls.
+const ACCOUNT: &str = "bench";
+/// Sessions that are opened at the same time.
+const OPENING: u16 = 50;
+
+/// Between clients and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerSide {
+    Clear,
+    Tls,
+}
+
+/// Between the server and the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostSide {
+    Clear,
+    Tls,
+}
+
+/// What becomes of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PoolUse {
+    /// There is one for each client, and it is used again.
+    Kept,
+    /// Each call has a new one, which is logged off behind it.
+    OneCall,
+}
+
+/// A model that is called.
+pub(super) struct Deployed<'a> {
+    pub(super) model: &'a str,
+    pub(super) sessions: u16,
+    pub(super) pool: PoolUse,
+    pub(super) debug: &'a str,
+    pub(super) host: HostSide,
+}
+
+/// A node with the sample application, until it is ended.
+pub(super) struct BenchNode {
+    folder: PathBuf,
+    config: Config,
+    server: Child,
+    clear: BenchHost,
+    tls: BenchHost,
+    http: SocketAddr,
+    https: SocketAddr,
+    password: String,
+}
+
+/// The sample application as a process.
+struct BenchHost {
+    child: Child,
+    address: SocketAddr,
+    fingerprint: Option<String>,
+}
+
+impl BenchNode {
+    /// Makes a node, and starts it and its hosts.
+    pub(super) async fn start(folder: &Path, env: &Env) -> Result<BenchNode, Failure> {
+        if folder.exists() {
+            let folder = folder.display();
+            return Err(Failure::usage(format!("'{folder}' exists: name a folder to be made")));
+        }
+        let made = BenchNode::make(folder, env).await;
+        if made.is_err() {
+            remove(folder);
+        }
+        made
+    }
+
+    async fn make(folder: &Path, env: &Env) -> Result<BenchNode, Failure> {
+        let config = new_node(folder).await?;
+        let free = || {
+            let address = free_address(([127, 0, 0, 1], 0).into());
+            address.map_err(|error| Failure::start(error.to_string()))
+        };
+        let (http, https) = (free()?, free()?);
+        let clear = BenchHost::start(HostSide::Clear).await?;
+        let tls = BenchHost::start(HostSide::Tls).await?;
+        let mut random = [0; 16];
+        env.fill_random(&mut random);
+        let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let nouns = [
+            json!({"account": {"name": ACCOUNT, "type": "service", "password": password}}),
+            listener("http", http),
+            listener("https", https),
+            clear.endpoint("clear"),
+            tls.endpoint("tls"),
+        ];
+        apply(&config, &nouns).await?;
+        let log = folder.join("server.log");
+        let cannot = |error| Failure::file(format!("cannot write '{}': {error}", log.display()));
+        let log = File::create(&log).map_err(cannot)?;
+        let server = program()?
+            .arg("-c")
+            .arg(&config.file)
+            .arg("serve")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| Failure::start(format!("cannot start the node: {error}")))?;
+        let folder = folder.to_owned();
+        let mut node = BenchNode { folder, config, server, clear, tls, http, https, password };
+        node.wait_until_it_answers(env).await?;
+        Ok(node)
+    }
+
+    /// Until then its commands would work on its data themselves.
+    async fn wait_until_it_answers(&mut self, env: &Env) -> Result<(), Failure> {
+        let began = env.elapsed();
+        while !server_answers(&self.config).await? {
+            if let Ok(Some(status)) = self.server.try_wait() {
+                return Err(Failure::start(format!(
+                    "the node ended with {status}: {}",
+                    self.log()
+                )));
+            }
+            if env.elapsed().saturating_sub(began) > PATIENCE {
+                return Err(Failure::start("the node does not answer"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("server.log")).unwrap_or_default()
+    }
+
+    fn host(&self, side: HostSide) -> &BenchHost {
+        match side {
+            HostSide::Clear => &self.clear,
+            HostSide::Tls => &self.tls,
+        }
+    }
+
+    /// Where terminals reach the host.
+    pub(super) fn host_address(&self, side: HostSide) -> SocketAddr {
+        self.host(side).address
+    }
+
+    /// The processes that spend something.
+    pub(super) fn watched(&self, side: HostSide) -> Watched {
+        Watched { server: self.server.id(), host: self.host(side).child.id() }
+    }
+
+    /// The address of a procedure.
+    pub(super) fn target(
+        &self,
+        side: ServerSide,
+        model: &str,
+        procedure: &str,
+    ) -> Result<Target, Failure> {
+        let server = match side {
+            ServerSide::Clear => format!("http://{}", self.http),
+            ServerSide::Tls => format!("https://{}", self.https),
+        };
+        let address = format!("{server}/api/v1/models/{model}/procedures/{procedure}");
+        Target::address(&address).map_err(Failure::usage)
+    }
+
+    /// The account that calls, with its password.
+    pub(super) fn login(&self) -> Login {
+        Login { user: ACCOUNT.to_owned(), password: Secret::new(self.password.clone()) }
+    }
+
+    /// Deploys a model; it can be called a moment later.
+    pub(super) async fn deploy(&self, deployed: &Deployed<'_>) -> Result<(), Failure> {
+        let Deployed { model, sessions, pool, debug, host } = *deployed;
+        let pending = sessions.min(OPENING);
+        let (all, pool) = match pool {
+            PoolUse::Kept => {
+                let pool = json!({"initial": sessions, "max": sessions, "max_pending": pending,
+                    "wait": "60s"});
+                (u32::from(sessions), pool)
+            }
+            // While one is logged off the next one is opened.
+            PoolUse::OneCall => {
+                let all = u32::from(sessions) * 2;
+                let pool = json!({"max": all, "max_uses": 1, "max_pending": pending,
+                    "wait": "60s"});
+                (all, pool)
+            }
+        };
+        let endpoint = match host {
+            HostSide::Clear => "clear",
+            HostSide::Tls => "tls",
+        };
+        let users = (0..all).map(|_| "CLERK,SECRET\n");
+        let noun = json!({"model": {
+            "name": model,
+            "endpoint": endpoint,
+            "definition": SAMPLE_MODEL,
+            "users": std::iter::once("user,password\n").chain(users).collect::<String>(),
+            "callers": {ACCOUNT: ["*"]},
+            "pool": pool,
+            "debug": {"level": debug},
+        }});
+        apply(&self.config, &[noun]).await
+    }
+
+    /// Waits until a procedure of a model can be called.
+    pub(super) async fn wait_for(&self, bench: &ProcedureBench, env: &Env) -> Result<(), Failure> {
+        let one = ProcedureBench { clients: 1, transactions: 1, ..bench.clone() };
+        let began = env.elapsed();
+        loop {
+            let name = RowName { row: String::new(), screens: 1 };
+            let failed = |error: BenchError| Failure::start(error.to_string());
+            let row = procedures::run(name, &one, env).await.map_err(failed)?;
+            if row.transactions == 1 {
+                return Ok(());
+            }
+            if env.elapsed().saturating_sub(began) > PATIENCE {
+                let (why, log) = (row.failures.join("; "), self.log());
+                let what = format!("the procedure cannot be called: {why}\n{log}");
+                return Err(Failure::new("EP0209", Exit::Failed, what));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Closes all sessions of a model.
+    pub(super) async fn retire(&self, model: &str) -> Result<(), Failure> {
+        let name: Name = model.parse().map_err(|_| Failure::usage(model))?;
+        let request = json!({"request": "delete", "kind": "model", "name": name});
+        ask(&self.config, request).await.map(drop)
+    }
+
+    /// Stops the processes and removes the folder.
+    pub(super) async fn end(mut self) -> Result<(), Failure> {
+        let mut stopped = Ok(());
+        for child in [&mut self.server, &mut self.clear.child, &mut self.tls.child] {
+            stopped = stopped.and(child.kill().await);
+        }
+        remove(&self.folder);
+        stopped.map_err(|error| Failure::start(format!("a process cannot be stopped: {error}")))
+    }
+}
+
+impl BenchHost {
+    async fn start(side: HostSide) -> Result<BenchHost, Failure> {
+        let cannot = |error: std::io::Error| Failure::start(format!("the host: {error}"));
+        let mut command = program()?;
+        command.args(["host", "sample", "--listen", "127.0.0.1:0"]);
+        if side == HostSide::Tls {
+            command.arg("--tls");
+        }
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(cannot)?;
+        let ended = || Failure::start("the host has ended");
+        let mut lines = BufReader::new(child.stdout.take().ok_or_else(ended)?).lines();
+        let mut fingerprint = None;
+        loop {
+            let line = lines.next_line().await.map_err(cannot)?.ok_or_else(ended)?;
+            if let Some(pin) = line.strip_prefix("certificate: SHA-256 ") {
+                fingerprint = Some(pin.to_owned());
+            }
+            if let Some(address) = line.strip_prefix("listening on ") {
+                let address = address.parse().map_err(|_| ended())?;
+                return Ok(BenchHost { child, address, fingerprint });
+            }
+        }
+    }
+
+    fn endpoint(&self, name: &str) -> Value {
+        let port = self.address.port();
+        let target = match &self.fingerprint {
+            None => json!({"host": "127.0.0.1", "port": port}),
+            Some(pin) => json!({"host": "127.0.0.1", "port": port, "tls": "implicit",
+                "certificates": [pin]}),
+        };
+        json!({"endpoint": {"name": name, "target": {"tn3270": target}}})
+    }
+}
+
+fn listener(protocol: &str, address: SocketAddr) -> Value {
+    let (address, http) = (address.to_string(), json!({"serve": ["host"]}));
+    json!({"listener": {"name": protocol, "protocol": protocol, "address": address, "http": http}})
+}
+
+fn program() -> Result<Command, Failure> {
+    let program = std::env::current_exe().map_err(|error| Failure::start(error.to_string()))?;
+    let mut command = Command::new(program);
+    command.kill_on_drop(true);
+    Ok(command)
+}
+
+async fn apply(config: &Config, nouns: &[Value]) -> Result<(), Failure> {
+    let document = |noun: &Value| Document { file: "<bench>".to_owned(), text: noun.to_string() };
+    let documents: Vec<Document> = nouns.iter().map(document).collect();
+    let request = json!({"request": "apply", "documents": documents, "prune": false});
+    ask(config, request).await.map(drop)
+}
