@@ -184,6 +184,7 @@ impl Table<'_> {
         let name = RowName { row: setup.name(), screens: screens.call + of_session };
         let row = procedures::run(name, &bench, self.env).await.map_err(failed)?;
         node.retire(&model).await?;
+        node.rests(self.env).await?;
         self.push(row);
         Ok(())
     }

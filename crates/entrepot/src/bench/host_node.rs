@@ -10,7 +10,7 @@ use std::time::Duration;
 use entrepot_admin::Document;
 use entrepot_host::SAMPLE_MODEL;
 use entrepot_loadgen::https::{BenchError, Login, Target};
-use entrepot_loadgen::procedures::{self, ProcedureBench, RowName, Watched};
+use entrepot_loadgen::procedures::{self, ProcedureBench, RowCosts, RowName, Watched};
 use entrepot_net::listen::free_address;
 use entrepot_nouns::{Env, Name, Secret};
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ use crate::failure::{Exit, Failure};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether it does.
 const LOOK: Duration = Duration::from_millis(50);
+/// A server that has worked less than a tenth of that time rests.
+const QUIET: Duration = Duration::from_millis(300);
 /// The account that calls.
 const ACCOUNT: &str = "bench";
 /// Sessions that are opened at the same time.
@@ -253,6 +255,26 @@ impl BenchNode {
         let name: Name = model.parse().map_err(|_| Failure::usage(model))?;
         let request = json!({"request": "delete", "kind": "model", "name": name});
         ask(&self.config, request).await.map(drop)
+    }
+
+    /// Waits until the server has nothing to do any more: it logs sessions off and writes records
+    /// behind the calls of a row, and that is no part of the next one.
+    pub(super) async fn rests(&self, env: &Env) -> Result<(), Failure> {
+        let spent = || {
+            let costs = RowCosts::read(self.watched(HostSide::Clear));
+            costs.map(|costs| costs.server).map_err(|error| Failure::start(error.to_string()))
+        };
+        let began = env.elapsed();
+        let mut before = spent()?;
+        loop {
+            tokio::time::sleep(QUIET).await;
+            let now = spent()?;
+            let worked = now.zip(before).map_or(QUIET, |(now, before)| now.saturating_sub(before));
+            if worked < QUIET / 10 || env.elapsed().saturating_sub(began) > PATIENCE {
+                return Ok(());
+            }
+            before = now;
+        }
     }
 
     /// Stops the processes and removes the folder.

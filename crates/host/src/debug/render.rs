@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use entrepot_tn3270_proto::{CodePage, Terminal};
+use entrepot_tn3270_proto::{CodePage, Sketch, Terminal};
 
 use super::file::{DebugEvent, DebugFile, DebugMessage, OfSession, TypedView};
 use super::record::{FieldDisplay, RawEvent, RawMessage, RawTyped, Recorded};
@@ -38,6 +38,12 @@ struct Screens<'m> {
     secrets: BTreeSet<String>,
 }
 
+/// A screen that stands.
+struct Stand {
+    terminal: Terminal,
+    entity: Option<String>,
+}
+
 impl Screens<'_> {
     fn all<'r>(
         mut self,
@@ -57,7 +63,7 @@ impl Screens<'_> {
     /// Follows the screens, and keeps what is typed where the model calls it secret.
     fn learn(&mut self, event: &RawEvent) {
         match event {
-            RawEvent::Screen { .. } => drop(self.screen(event)),
+            RawEvent::Screen { sketch, .. } => drop(self.stand(sketch)),
             RawEvent::Key { typed, .. } => {
                 let secret = typed.iter().filter(|field| self.is_secret(field));
                 let texts: Vec<String> = secret.map(|it| it.text.trim().to_owned()).collect();
@@ -91,11 +97,7 @@ impl Screens<'_> {
     fn screen(&mut self, event: &RawEvent) -> DebugEvent {
         let nothing = || DebugEvent::Begun { work: "show a screen".to_owned() };
         let RawEvent::Screen { sketch, keyboard, protocol, lu } = event else { return nothing() };
-        let Some(page) = &self.page else { return nothing() };
-        let terminal = Terminal::showing(sketch.screen(), Arc::clone(page));
-        let stands = self.model.standing(&terminal);
-        self.columns = terminal.screen().size().columns;
-        self.areas = secret_areas(stands.map(|entity| &entity.value));
+        let Some(Stand { terminal, entity }) = self.stand(sketch) else { return nothing() };
         let shown = ScreenView {
             keyboard: (*keyboard).into(),
             protocol: (*protocol).into(),
@@ -107,7 +109,17 @@ impl Screens<'_> {
         for row in &mut screen.rows {
             row.truncate(row.trim_end().len());
         }
-        DebugEvent::Screen { entity: stands.map(|entity| entity.key.name.clone()), screen }
+        DebugEvent::Screen { entity, screen }
+    }
+
+    /// From now on this screen stands.
+    fn stand(&mut self, sketch: &Sketch) -> Option<Stand> {
+        let terminal = Terminal::showing(sketch.screen(), Arc::clone(self.page.as_ref()?));
+        let stands = self.model.standing(&terminal);
+        self.columns = terminal.screen().size().columns;
+        self.areas = secret_areas(stands.map(|entity| &entity.value));
+        let entity = stands.map(|entity| entity.key.name.clone());
+        Some(Stand { terminal, entity })
     }
 
     fn cell(&self, at: usize) -> CellView {
