@@ -1,5 +1,5 @@
-//! A rule that calls a procedure of a host which refuses, ends connections in their beginning and in
-//! the middle of a screen, and is there again.
+//! A rule that calls a procedure of a host which refuses, ends connections in their beginning and
+//! in the middle of a screen, and is there again.
 
 use std::io::Read as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -59,7 +59,7 @@ fn a_rule_calls_its_procedure_when_the_host_is_there_again() -> Result<()> {
     let rule = json!({"rule": {"name": "loans", "when": {"event": "file.uploaded"}, "retry": retry,
         "do": [{"procedure": {"model": "loans", "call": "find_loans", "in": {"reader": "{stem}"},
             "name": "{stem}.csv"}}, {"deliver": {"endpoint": "out", "path": "{name}"}}]}});
-    let documents = sample.documents() + "  pool: {initial: 0, wait: 1s}\n---\n";
+    let documents = sample.documents() + "  pool: {initial: 0, wait: 1s, user_rest: 1s}\n---\n";
     // Nobody listens there.
     let away = documents.replace(&format!("port: {}", sample.address.port()), "port: 9");
     ensure!(away != documents, "{documents}");

@@ -94,8 +94,8 @@ pub const HTTP_HEAD_TIME: Duration = Duration::from_secs(60);
 pub const SMTP_TIME: Duration = Duration::from_secs(120);
 /// The parts in which a mail server gets a message.
 pub const SMTP_PART_BYTES: usize = 64 * 1024;
-/// How long the answer to QUIT is waited for: by then the server has the message. So long is waited,
-/// too, for why a server closed the connection.
+/// How long the answer to QUIT is waited for: by then the server has the message. And how long for
+/// why a server closed the connection.
 pub const SMTP_QUIT_TIME: Duration = Duration::from_secs(5);
 /// Longest reply of a mail server.
 pub const SMTP_REPLY_BYTES: usize = 16 * 1024;

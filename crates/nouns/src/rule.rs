@@ -312,8 +312,9 @@ impl Rule {
                 spec if step.after_crash != AfterCrash::Run && (waited || !spec.is_unkeyed()) => {
                     Err((
                         "after_crash",
-                        "goes with 'exec' and 'http' of a durable job: a procedure is always called \
-                         again, and other steps end in the same place however often they run",
+                        "goes with 'exec' and 'http' of a durable job: a procedure is always \
+                         called again, and other steps end in the same place however often they \
+                         run",
                     ))
                 }
                 spec if step.after_crash != AfterCrash::Run && spec.makes_file() => Err((
