@@ -296,6 +296,9 @@ impl Checker<'_> {
         given: &[Type],
     ) -> Result<Type, ConditionError> {
         match (call.func_name.as_str(), given) {
+            // There is no value for a name of a type: nothing else works on one but a comparison.
+            ("type", [_]) if call.target.is_none() => Ok(Type::Name),
+            (op::IN, [Type::Name, _]) => Ok(Type::flag()),
             (op::OPT_INDEX | op::OPT_SELECT, _) | (op::INDEX, [Type::Any, _]) => Ok(Type::Any),
             (op::INDEX, [Type::Record(_), Type::Any | Type::Plain(Value::String(_))]) => {
                 Ok(Type::Any)
@@ -321,7 +324,7 @@ impl Checker<'_> {
         given: &[Type],
     ) -> Result<Type, ConditionError> {
         let unknown = given.iter().filter(|of| **of == Type::Any).count();
-        if given.contains(&Type::Name) || unknown > UNKNOWN_MOST {
+        if unknown > UNKNOWN_MOST {
             return Ok(Type::Any);
         }
         let mut may_work = false;
