@@ -7,6 +7,7 @@ mod host;
 mod host_node;
 mod host_s3270;
 mod https;
+mod node_process;
 mod password;
 mod report_file;
 mod rules;

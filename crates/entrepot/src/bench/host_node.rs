@@ -1,31 +1,26 @@
 //! The node and the hosts that `bench host` measures: processes of their own, so that what each of
 //! them spends is known.
 
-use std::fs::File;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use entrepot_admin::Document;
 use entrepot_host::SAMPLE_MODEL;
 use entrepot_loadgen::https::{BenchError, Login, Target};
 use entrepot_loadgen::procedures::{self, ProcedureBench, RowCosts, RowName, Watched};
-use entrepot_net::listen::free_address;
 use entrepot_nouns::{Env, Name, Secret};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
-use super::as2_loopback::{new_node, remove};
+use super::node_process::{
+    LOOK, NodeProcess, PATIENCE, apply, free_address, in_new_folder, new_node, program,
+};
 use crate::ask::{ask, server_answers};
 use crate::config::Config;
 use crate::failure::{Exit, Failure};
 
-/// Longest wait until a process answers, or a model can be called.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether it does.
-const LOOK: Duration = Duration::from_millis(50);
 /// A server that has worked less than a tenth of that time rests.
 const QUIET: Duration = Duration::from_millis(300);
 /// The account that calls.
@@ -67,9 +62,8 @@ pub(super) struct Deployed<'a> {
 
 /// A node with the sample application, until it is ended.
 pub(super) struct BenchNode {
-    folder: PathBuf,
     config: Config,
-    server: Child,
+    server: NodeProcess,
     clear: BenchHost,
     tls: BenchHost,
     http: SocketAddr,
@@ -87,24 +81,12 @@ struct BenchHost {
 impl BenchNode {
     /// Makes a node, and starts it and its hosts.
     pub(super) async fn start(folder: &Path, env: &Env) -> Result<BenchNode, Failure> {
-        if folder.exists() {
-            let folder = folder.display();
-            return Err(Failure::usage(format!("'{folder}' exists: name a folder to be made")));
-        }
-        let made = BenchNode::make(folder, env).await;
-        if made.is_err() {
-            remove(folder);
-        }
-        made
+        in_new_folder(folder, BenchNode::make(folder, env)).await
     }
 
     async fn make(folder: &Path, env: &Env) -> Result<BenchNode, Failure> {
         let config = new_node(folder).await?;
-        let free = || {
-            let address = free_address(([127, 0, 0, 1], 0).into());
-            address.map_err(|error| Failure::start(error.to_string()))
-        };
-        let (http, https) = (free()?, free()?);
+        let (http, https) = (free_address()?, free_address()?);
         let clear = BenchHost::start(HostSide::Clear).await?;
         let tls = BenchHost::start(HostSide::Tls).await?;
         let mut random = [0; 16];
@@ -118,44 +100,10 @@ impl BenchNode {
             tls.endpoint("tls"),
         ];
         apply(&config, &nouns).await?;
-        let log = folder.join("server.log");
-        let cannot = |error| Failure::file(format!("cannot write '{}': {error}", log.display()));
-        let log = File::create(&log).map_err(cannot)?;
-        let server = program()?
-            .arg("-c")
-            .arg(&config.file)
-            .arg("serve")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .map_err(|error| Failure::start(format!("cannot start the node: {error}")))?;
-        let folder = folder.to_owned();
-        let mut node = BenchNode { folder, config, server, clear, tls, http, https, password };
-        node.wait_until_it_answers(env).await?;
-        Ok(node)
-    }
-
-    /// Until then its commands would work on its data themselves.
-    async fn wait_until_it_answers(&mut self, env: &Env) -> Result<(), Failure> {
-        let began = env.elapsed();
-        while !server_answers(&self.config).await? {
-            if let Ok(Some(status)) = self.server.try_wait() {
-                return Err(Failure::start(format!(
-                    "the node ended with {status}: {}",
-                    self.log()
-                )));
-            }
-            if env.elapsed().saturating_sub(began) > PATIENCE {
-                return Err(Failure::start("the node does not answer"));
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-        Ok(())
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("server.log")).unwrap_or_default()
+        // Until it answers, commands would work on its data themselves.
+        let answers = async || server_answers(&config).await;
+        let server = NodeProcess::start(&config, folder, env, answers).await?;
+        Ok(BenchNode { config, server, clear, tls, http, https, password })
     }
 
     fn host(&self, side: HostSide) -> &BenchHost {
@@ -172,7 +120,7 @@ impl BenchNode {
 
     /// The processes that spend something.
     pub(super) fn watched(&self, side: HostSide) -> Watched {
-        Watched { server: self.server.id(), host: self.host(side).child.id() }
+        Watched { server: self.server.pid(), host: self.host(side).child.id() }
     }
 
     /// The address of a procedure.
@@ -242,7 +190,7 @@ impl BenchNode {
                 return Ok(());
             }
             if env.elapsed().saturating_sub(began) > PATIENCE {
-                let (why, log) = (row.failures.join("; "), self.log());
+                let (why, log) = (row.failures.join("; "), self.server.log());
                 let what = format!("the procedure cannot be called: {why}\n{log}");
                 return Err(Failure::new("EP0209", Exit::Failed, what));
             }
@@ -280,11 +228,11 @@ impl BenchNode {
     /// Stops the processes and removes the folder.
     pub(super) async fn end(mut self) -> Result<(), Failure> {
         let mut stopped = Ok(());
-        for child in [&mut self.server, &mut self.clear.child, &mut self.tls.child] {
-            stopped = stopped.and(child.kill().await);
+        for host in [&mut self.clear, &mut self.tls] {
+            stopped = stopped.and(host.child.kill().await);
         }
-        remove(&self.folder);
-        stopped.map_err(|error| Failure::start(format!("a process cannot be stopped: {error}")))
+        self.server.end().await?;
+        stopped.map_err(|error| Failure::start(format!("a host cannot be stopped: {error}")))
     }
 }
 
@@ -327,18 +275,4 @@ impl BenchHost {
 fn listener(protocol: &str, address: SocketAddr) -> Value {
     let (address, http) = (address.to_string(), json!({"serve": ["host"]}));
     json!({"listener": {"name": protocol, "protocol": protocol, "address": address, "http": http}})
-}
-
-fn program() -> Result<Command, Failure> {
-    let program = std::env::current_exe().map_err(|error| Failure::start(error.to_string()))?;
-    let mut command = Command::new(program);
-    command.kill_on_drop(true);
-    Ok(command)
-}
-
-async fn apply(config: &Config, nouns: &[Value]) -> Result<(), Failure> {
-    let document = |noun: &Value| Document { file: "<bench>".to_owned(), text: noun.to_string() };
-    let documents: Vec<Document> = nouns.iter().map(document).collect();
-    let request = json!({"request": "apply", "documents": documents, "prune": false});
-    ask(config, request).await.map(drop)
 }
