@@ -1,5 +1,7 @@
 //! What the users of a round did.
 
+use std::time::Duration;
+
 use crate::histogram::Histogram;
 use crate::limits::FAILURES_TOLD;
 use crate::report::Counts;
@@ -21,6 +23,13 @@ impl Tally {
         for failure in other.failures {
             self.tell(failure);
         }
+    }
+
+    /// One more that gave what it should.
+    pub(crate) fn done(&mut self, time: Duration, bytes: u64) {
+        self.counts.done += 1;
+        self.latency.record(time);
+        self.bytes += bytes;
     }
 
     /// Each sentence once, and not many.

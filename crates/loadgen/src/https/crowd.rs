@@ -75,11 +75,7 @@ pub(super) async fn run(streams: Vec<Stream>) -> (Vec<Stream>, Done) {
     }
     for tested in &all {
         match &tested.result {
-            Ok(time) => {
-                tally.counts.done += 1;
-                tally.bytes += tested.bytes;
-                tally.latency.record(*time);
-            }
+            Ok(time) => tally.done(*time, tested.bytes),
             Err(error) => {
                 match error {
                     BenchError::Hung(_) => tally.counts.hung += 1,

@@ -158,9 +158,7 @@ impl Stream {
             tried += 1;
             match result {
                 Ok(bytes) => {
-                    tally.latency.record(shared.env.elapsed().saturating_sub(began));
-                    tally.counts.done += 1;
-                    tally.bytes += bytes;
+                    tally.done(shared.env.elapsed().saturating_sub(began), bytes);
                     in_a_row = 0;
                 }
                 Err(error) => {

@@ -140,8 +140,7 @@ impl HostRow {
         let Transactions { took, failures } = done;
         let mut tally = Tally::default();
         for time in took {
-            tally.latency.record(time);
-            tally.counts.done += 1;
+            tally.done(time, 0);
         }
         tally.counts.failed = failures.len() as u64;
         failures.into_iter().for_each(|failure| tally.tell(failure));
@@ -191,9 +190,9 @@ impl HostReport {
         HostReport { report, rows }
     }
 
-    /// True if every transaction gave what it should.
+    /// True if every transaction of every round gave what it should.
     pub fn is_clean(&self) -> bool {
-        self.rows.iter().all(|row| row.failed == 0 && row.failures.is_empty())
+        self.report.rounds.iter().all(|round| round.failures.is_empty())
     }
 }
 
@@ -253,9 +252,9 @@ impl fmt::Display for HostReport {
         for row in &self.rows {
             writeln!(f, "{row}")?;
         }
-        for row in &self.rows {
-            for failure in &row.failures {
-                writeln!(f, "failed: {}, {} clients: {failure}", row.row, row.clients)?;
+        for round in &self.report.rounds {
+            for failure in &round.failures {
+                writeln!(f, "failed: {}: {failure}", round.workload)?;
             }
         }
         Ok(())
@@ -289,6 +288,17 @@ mod tests {
         let before = RowCosts { server: Some(Duration::from_millis(4)), ..RowCosts::default() };
         let after = RowCosts { server: Some(Duration::from_millis(9)), ..RowCosts::default() };
         assert_eq!(after.since(&before).server, Some(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn a_failure_of_any_round_is_told() {
+        let bad = HostRow { failures: vec!["the host is away".to_owned()], ..row(3.0) };
+        let report = HostReport::of(&[bad, row(1.0), row(2.0)]);
+        assert!(!report.is_clean(), "only the median was looked at");
+        assert!(
+            report.to_string().ends_with("failed: search, pool, 5 clients: the host is away\n")
+        );
+        assert!(HostReport::of(&[row(1.0), row(2.0)]).is_clean());
     }
 
     #[test]
