@@ -43,6 +43,17 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// Day, time and microseconds in UTC for names of files, which then sort by time:
+    /// `20241103-175904-105000`.
+    pub fn compact(self) -> String {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(at) => at.strftime("%Y%m%d-%H%M%S-%6f").to_string(),
+            Err(_) => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
@@ -84,6 +95,11 @@ impl<'de> Deserialize<'de> for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_a_file_has_day_time_and_microseconds() {
+        assert_eq!(Timestamp(1_730_656_744_105_000).compact(), "20241103-175904-105000");
+    }
 
     #[test]
     fn text_form_goes_round() {

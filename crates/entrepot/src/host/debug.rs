@@ -101,8 +101,8 @@ impl Steps {
                 "" | "n" | "next" => Some(at + 1),
                 "p" | "prev" => at.checked_sub(1),
                 "e" | "error" => {
-                    let later = self.messages().skip(at);
-                    later.filter(|(_, message)| is_failure(message)).map(|(at, _)| at).next()
+                    let mut later = self.messages().skip(at);
+                    later.find(|(_, message)| is_failure(message)).map(|(at, _)| at)
                 }
                 "q" | "quit" => return Ok(()),
                 other => Some(other.parse().map_err(|_| {

@@ -53,12 +53,9 @@ struct TracesInFolder {
 
 impl TraceFiles for TracesInFolder {
     fn create(&self, session: u64) -> std::io::Result<Box<dyn Write + Send>> {
-        /// The digits of day and time.
-        const DIGITS: usize = 14;
-        let now = self.env.now().to_string();
-        let digits: String = now.chars().filter(char::is_ascii_digit).take(DIGITS).collect();
-        let (day, time) = digits.split_at_checked(8).unwrap_or((&digits, ""));
-        let path = self.folder.join(format!("{day}-{time}-{session:04}.trc"));
+        let now = self.env.now().compact();
+        let (second, _) = now.rsplit_once('-').unwrap_or((&now, ""));
+        let path = self.folder.join(format!("{second}-{session:04}.trc"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         Ok(Box::new(file))
     }

@@ -209,7 +209,7 @@ pub(super) struct Recorded {
     pub(super) dropped: u64,
     pub(super) messages: VecDeque<RawMessage>,
     pub(super) secrets: BTreeSet<String>,
-    pub(super) page: Option<Arc<CodePage>>,
+    pub(super) page: Arc<CodePage>,
 }
 
 impl RawEvent {
@@ -378,6 +378,8 @@ impl DebugRecord {
         if self.kept.messages.is_empty() {
             return;
         }
+        // Without one the session has not begun, and has no messages.
+        let Some(page) = self.page.clone() else { return };
         let Kept { messages, dropped, .. } = std::mem::take(&mut self.kept);
         self.part += 1;
         let recorded = Recorded {
@@ -388,7 +390,7 @@ impl DebugRecord {
             dropped,
             messages,
             secrets: self.secrets.clone(),
-            page: self.page.clone(),
+            page,
         };
         if self.shared.finished.try_send(recorded).is_err() {
             let model = &self.shared.model.model;

@@ -10,13 +10,9 @@ use super::record::{FieldDisplay, RawEvent, RawMessage, RawTyped, Recorded};
 use crate::model::Model;
 use crate::view::{CellView, ScreenView, SecretArea, masked, secret_areas};
 
-/// Of US English, where a session ended before its code page was known.
-const USUAL_PAGE: u16 = 37;
-
 /// The file of what was recorded of a session.
 pub(super) fn rendered(model: &Model, recorded: Recorded) -> DebugFile {
     let Recorded { number, part, opened_at, failures, dropped, messages, secrets, page } = recorded;
-    let page = page.or_else(|| CodePage::new(USUAL_PAGE).map(Arc::new));
     let screens = Screens { model, page, columns: 80, areas: Vec::new(), secrets };
     let of = OfSession {
         model: model.model.clone(),
@@ -32,7 +28,7 @@ pub(super) fn rendered(model: &Model, recorded: Recorded) -> DebugFile {
 /// The screen that stands, and what is secret.
 struct Screens<'m> {
     model: &'m Model,
-    page: Option<Arc<CodePage>>,
+    page: Arc<CodePage>,
     columns: usize,
     areas: Vec<SecretArea>,
     secrets: BTreeSet<String>,
@@ -75,7 +71,16 @@ impl Screens<'_> {
 
     fn event(&mut self, event: &RawEvent) -> DebugEvent {
         match event {
-            RawEvent::Screen { .. } => self.screen(event),
+            RawEvent::Screen { sketch, keyboard, protocol, lu } => {
+                let Stand { terminal, entity } = self.stand(sketch);
+                let screen = self.shown(ScreenView {
+                    keyboard: (*keyboard).into(),
+                    protocol: (*protocol).into(),
+                    lu: lu.clone(),
+                    ..ScreenView::of(&terminal)
+                });
+                DebugEvent::Screen { entity, screen }
+            }
             RawEvent::Key { key, cursor, typed } => DebugEvent::Key {
                 key: key.host_name(),
                 cursor: self.cell(*cursor),
@@ -94,32 +99,23 @@ impl Screens<'_> {
         }
     }
 
-    fn screen(&mut self, event: &RawEvent) -> DebugEvent {
-        let nothing = || DebugEvent::Begun { work: "show a screen".to_owned() };
-        let RawEvent::Screen { sketch, keyboard, protocol, lu } = event else { return nothing() };
-        let Some(Stand { terminal, entity }) = self.stand(sketch) else { return nothing() };
-        let shown = ScreenView {
-            keyboard: (*keyboard).into(),
-            protocol: (*protocol).into(),
-            lu: lu.clone(),
-            ..ScreenView::of(&terminal)
-        };
-        let words: Vec<&str> = self.secrets.iter().map(String::as_str).collect();
-        let mut screen = shown.without(&self.areas, &words);
+    /// Without what is secret, and without blanks at the ends of rows.
+    fn shown(&self, screen: ScreenView) -> ScreenView {
+        let mut screen = screen.without(&self.areas, &self.words());
         for row in &mut screen.rows {
             row.truncate(row.trim_end().len());
         }
-        DebugEvent::Screen { entity, screen }
+        screen
     }
 
     /// From now on this screen stands.
-    fn stand(&mut self, sketch: &Sketch) -> Option<Stand> {
-        let terminal = Terminal::showing(sketch.screen(), Arc::clone(self.page.as_ref()?));
+    fn stand(&mut self, sketch: &Sketch) -> Stand {
+        let terminal = Terminal::showing(sketch.screen(), Arc::clone(&self.page));
         let stands = self.model.standing(&terminal);
         self.columns = terminal.screen().size().columns;
         self.areas = secret_areas(stands.map(|entity| &entity.value));
         let entity = stands.map(|entity| entity.key.name.clone());
-        Some(Stand { terminal, entity })
+        Stand { terminal, entity }
     }
 
     fn cell(&self, at: usize) -> CellView {
@@ -143,7 +139,10 @@ impl Screens<'_> {
     }
 
     fn masked(&self, text: &str) -> String {
-        let words: Vec<&str> = self.secrets.iter().map(String::as_str).collect();
-        masked(text, &words)
+        masked(text, &self.words())
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.secrets.iter().map(String::as_str).collect()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use entrepot_nouns::{Env, Name, SiteId, Timestamp};
+use entrepot_nouns::{Env, Name, SiteId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -78,7 +78,7 @@ impl DebugWriter {
             let file = rendered(&shared.model, recorded);
             let header = &file.header;
             let (session, part) = (header.session, header.part);
-            place.file = format!("{}-{session:06}-{part:03}.jsonl", digits(header.ended_at));
+            place.file = format!("{}-{session:06}-{part:03}.jsonl", header.ended_at.compact());
             files.keep(&place, &file.to_string(), most)
         });
         let problem = match written.await {
@@ -88,15 +88,4 @@ impl DebugWriter {
         };
         tracing::error!(code = "EP1319", %model, "a record of a session: {problem}");
     }
-}
-
-/// `20241103-175904-105000`, for the names of files.
-fn digits(at: Timestamp) -> String {
-    /// Of day, time and the rest.
-    const PARTS: [usize; 2] = [8, 6];
-    let digits: String = at.to_string().chars().filter(char::is_ascii_digit).collect();
-    let [day, time] = PARTS;
-    let (day, rest) = digits.split_at_checked(day).unwrap_or((&digits, ""));
-    let (time, rest) = rest.split_at_checked(time).unwrap_or((rest, ""));
-    format!("{day}-{time}-{rest}")
 }

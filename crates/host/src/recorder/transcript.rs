@@ -66,12 +66,9 @@ fn mask_text(text: &mut [u8]) {
 
 /// `20241103.175904.105`, as traces have it.
 fn time(at: Timestamp) -> Option<String> {
-    /// The digits of day, time and thousandths in `2024-11-03T17:59:04.105000Z`.
-    const DIGITS: usize = 17;
-    let digits: String = at.to_string().chars().filter(char::is_ascii_digit).take(DIGITS).collect();
-    let (day, rest) = digits.split_at_checked(8)?;
-    let (time, thousandths) = rest.split_at_checked(6)?;
-    Some(format!("{day}.{time}.{thousandths}"))
+    /// Of the letters up to the thousandths.
+    const LENGTH: usize = 19;
+    at.compact().get(..LENGTH).map(|text| text.replace('-', "."))
 }
 
 #[cfg(test)]
