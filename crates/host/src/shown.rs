@@ -17,18 +17,26 @@ pub(crate) fn shows(terminal: &Terminal, at: Option<Place>, wanted: &str) -> boo
     };
     let screen = terminal.screen();
     let begin = position(screen, at);
-    wanted.chars().enumerate().all(|(number, letter)| {
-        let at = begin.saturating_add(number);
-        at < screen.cells() && text::character(screen, at, terminal.page()) == letter
-    })
+    let end = begin.saturating_add(wanted.chars().count());
+    end <= screen.cells()
+        && text::characters(screen, begin..end, terminal.page()).eq(wanted.chars())
 }
 
 /// So many letters from a place on, without blanks at the end.
 pub(crate) fn text_at(terminal: &Terminal, at: Place, length: usize) -> String {
+    let mut shown: String = characters_at(terminal, at, length).collect();
+    shown.truncate(shown.trim_end().len());
+    shown
+}
+
+/// So many letters from a place on, as far as the screen goes.
+pub(crate) fn characters_at(
+    terminal: &Terminal,
+    at: Place,
+    length: usize,
+) -> impl Iterator<Item = char> {
     let screen = terminal.screen();
     let begin = position(screen, at);
     let end = begin.saturating_add(length).min(screen.cells());
-    let shown: String =
-        (begin..end).map(|at| text::character(screen, at, terminal.page())).collect();
-    shown.trim_end().to_owned()
+    text::characters(screen, begin..end, terminal.page())
 }

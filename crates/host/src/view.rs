@@ -174,14 +174,17 @@ fn cell(screen: &Screen, at: usize) -> CellView {
 fn field_view(terminal: &Terminal, field: usize) -> Option<FieldView> {
     let screen = terminal.screen();
     let attribute = screen.attribute(field)?;
-    let positions: Vec<usize> = screen.positions(field).collect();
+    let length = screen.positions(field).count();
     // Two attributes side by side have nothing between them.
-    let first = *positions.first()?;
-    let shown = positions.iter().map(|at| text::character(screen, *at, terminal.page()));
-    let shown: String = shown.collect();
+    let first = screen.positions(field).next()?;
+    let (upto, page) = ((first + length).min(screen.cells()), terminal.page());
+    // A field at the end of the screen goes on at its top.
+    let on_top = 0..first + length - upto;
+    let shown = text::characters(screen, first..upto, page);
+    let shown: String = shown.chain(text::characters(screen, on_top, page)).collect();
     Some(FieldView {
         begins: cell(screen, first),
-        length: positions.len(),
+        length,
         protected: attribute.is_protected(),
         hidden: attribute.is_hidden(),
         modified: attribute.is_modified(),

@@ -275,8 +275,7 @@ impl Screen {
         }
         let cells = self.cells();
         let (upto, beyond) = self.fields.get(..cells)?.split_at_checked(at + 1)?;
-        let in_front = upto.iter().rposition(|field| *field != 0);
-        in_front.or_else(|| Some(at + 1 + beyond.iter().rposition(|field| *field != 0)?))
+        last_field(upto).or_else(|| Some(at + 1 + last_field(beyond)?))
     }
 
     /// The attribute that rules a position; without fields everything can be typed into.
@@ -335,6 +334,16 @@ impl Screen {
 pub(crate) enum Mark {
     Modified,
     Unmodified,
+}
+
+/// The last position of a field attribute. It looks at many at once, for most are far away.
+fn last_field(fields: &[u8]) -> Option<usize> {
+    const AT_ONCE: usize = 64;
+    let has_one = |chunk: &&[u8]| chunk.iter().fold(0, |any, field| any | field) != 0;
+    let chunks = fields.rchunks(AT_ONCE);
+    let empty = chunks.clone().take_while(|chunk| !has_one(chunk)).map(<[u8]>::len).sum::<usize>();
+    let upto = fields.get(..fields.len() - empty)?;
+    upto.iter().rposition(|field| *field != 0)
 }
 
 #[cfg(test)]

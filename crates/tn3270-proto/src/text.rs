@@ -1,15 +1,20 @@
 //! The screen as people see it.
 
+use std::ops::Range;
+
 use crate::code_page::CodePage;
 use crate::codes::format;
+use crate::model::Size;
 use crate::screen::{APL, FieldAttribute, GRAPHIC_ESCAPE, Screen};
 
-/// What a position shows: fields that are hidden, nulls and attributes are blanks.
-pub fn character(screen: &Screen, at: usize, page: &CodePage) -> char {
-    if screen.attribute(at).is_some() || screen.ruling(at).is_hidden() {
-        return ' ';
-    }
-    shown(screen, at, page)
+/// What positions show, one after another: fields that are hidden, nulls and attributes are blanks.
+pub fn characters<'s>(
+    screen: &'s Screen,
+    positions: Range<usize>,
+    page: &'s CodePage,
+) -> impl Iterator<Item = char> + 's {
+    let mut ruling = screen.ruling(positions.start);
+    positions.map(move |at| cell(screen, at, page, &mut ruling))
 }
 
 fn shown(screen: &Screen, at: usize, page: &CodePage) -> char {
@@ -30,17 +35,9 @@ fn plain(code: u8, page: &CodePage) -> char {
 
 /// The rows of the screen, each as wide as the screen is.
 pub fn rows(screen: &Screen, page: &CodePage) -> Vec<String> {
-    let columns = screen.size().columns;
-    let mut rows = Vec::with_capacity(screen.size().rows);
-    let mut ruling = screen.ruling(0);
-    for row in 0..screen.size().rows {
-        let mut text = String::with_capacity(columns);
-        for at in row * columns..(row + 1) * columns {
-            text.push(cell(screen, at, page, &mut ruling));
-        }
-        rows.push(text);
-    }
-    rows
+    let Size { rows, columns } = screen.size();
+    let mut all = characters(screen, 0..screen.cells(), page);
+    (0..rows).map(|_| all.by_ref().take(columns).collect()).collect()
 }
 
 fn cell(screen: &Screen, at: usize, page: &CodePage, ruling: &mut FieldAttribute) -> char {

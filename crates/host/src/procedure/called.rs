@@ -17,7 +17,7 @@ use crate::model::{
     ParameterKind, Pick, Procedure, Read, Recordset, Step, Value,
 };
 use crate::session::HostSession;
-use crate::shown::text_at;
+use crate::shown::{characters_at, text_at};
 use crate::view::keyboard;
 
 /// A procedure did not come to its end.
@@ -312,10 +312,10 @@ impl<'m> Worked<'m> {
         let terminal = self.session.terminal();
         let is_last = rows.end.iter().any(|test| test.holds(terminal));
         let Some(next) = rows.next.as_ref().filter(|_| !is_last) else { return Ok(Page::Last) };
-        let before = self.page(rows);
+        let before: String = self.page(rows).collect();
         self.press(next.key).await?;
         self.entity(entity)?;
-        Ok(if self.page(rows) == before { Page::Last } else { Page::Next })
+        Ok(if self.page(rows).eq(before.chars()) { Page::Last } else { Page::Next })
     }
 
     /// The recordset of the entity that stands, by its name as in `Loans.loans`.
@@ -479,11 +479,11 @@ impl<'m> Worked<'m> {
     }
 
     /// What the rows of a recordset show, all columns.
-    fn page(&self, rows: &Recordset) -> Vec<String> {
+    fn page(&self, rows: &Recordset) -> impl Iterator<Item = char> {
         let terminal = self.session.terminal();
         let columns = terminal.screen().size().columns;
-        let row = |row| text_at(terminal, Place { row, column: 1 }, columns);
-        (rows.area.first..=rows.area.last).map(row).collect()
+        let area = (rows.area.first..=rows.area.last).count();
+        characters_at(terminal, Place { row: rows.area.first, column: 1 }, area * columns)
     }
 
     fn record(
@@ -492,7 +492,7 @@ impl<'m> Worked<'m> {
         rows: &Recordset,
         row: usize,
     ) -> Result<Option<Map<String, Json>>, CallError> {
-        let mut record = Map::new();
+        let mut record = Map::with_capacity(rows.columns.0.len());
         for Entry { key, value: column } in rows.columns.iter() {
             let text = self.cell(column, row);
             let skips = rows.skip.as_ref().is_some_and(|skip| skip.0.name == key.name);
