@@ -3,6 +3,7 @@
 mod record;
 mod s3270;
 mod steps;
+mod tnz;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -138,6 +139,29 @@ async fn s3270_plays_whole_recordings() {
             assert_eq!((report.clients, report.repeated), (1, 0), "{name}: {report:?}");
             // TN3270E or not: the last screen is the same.
             assert_eq!(*ours.get_or_insert_with(|| screen.clone()), screen, "{name}");
+        }
+    }
+}
+
+/// tnz is another terminal, which negotiates in another order and knows other device types.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tnz_plays_whole_recordings() {
+    for name in ["contention-resolution", "ibmlink", "sruvm"] {
+        let recording = recording(name);
+        let steps = steps(&text_of(name));
+        let device = recording.device_type().unwrap().to_owned();
+        let mut before = None;
+        for speak in [Speak::Either, Speak::Plain] {
+            let options = PlayerOptions { speak, ..PlayerOptions::of(Arc::clone(&recording)) };
+            let playing = Playing::start(options);
+            let address = playing.address.clone();
+            let (device, steps) = (device.clone(), steps.clone());
+            let screen = tokio::task::spawn_blocking(move || tnz::works(&device, &address, &steps));
+            let screen = screen.await.unwrap();
+            let report = playing.ends().await;
+            assert_eq!((report.clients, report.repeated), (1, 0), "{name}: {report:?}");
+            assert_eq!(report.answered, recording.keys() as u64, "{name}: {report:?}");
+            assert_eq!(*before.get_or_insert_with(|| screen.clone()), screen, "{name}");
         }
     }
 }
