@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{HeldJobs, both, event, file, journal, name, noun, project, sqlite_db, uploaded};
 use crate::sql::Sql;
-use crate::{Db, EventFilter, JobEnd, JobFilter, JobHold, TransferFilter};
+use crate::{Db, EventFilter, JobEnd, JobFilter, JobHold, Purpose, TransferFilter};
 
 /// Statements for both databases.
 fn common() -> Vec<Sql> {
@@ -220,3 +220,17 @@ async fn a_search_is_for_text_not_patterns(db: Db) {
 }
 
 both!(values_stay_values, a_search_is_for_text_not_patterns);
+
+/// A replay looks at the jobs of each of its events.
+#[tokio::test]
+async fn the_jobs_of_an_event_are_found_by_the_event() {
+    let (db, _folder) = sqlite_db().await;
+    let of_event = |sql: &&Sql| sql.text().contains("FROM jobs WHERE event_id = $1");
+    let found: Vec<&Sql> = crate::jobs::ALL.iter().filter(of_event).collect();
+    let [sql] = *found else { panic!("there is another number of such statements") };
+    let plan = Sql::literal(format!("EXPLAIN QUERY PLAN {}", sql.text()).leak());
+    let mut work = db.work(Purpose::Other).await.unwrap();
+    let values = vec![uuid::Uuid::nil().into(), 1i64.into()];
+    let plan = work.query(plan, values, |row| row.text(3)).await.unwrap();
+    assert!(plan.iter().any(|line| line.contains("jobs_by_event")), "{plan:?}");
+}
