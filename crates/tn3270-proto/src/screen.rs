@@ -286,8 +286,12 @@ impl Screen {
 
     /// The positions of all field attributes, in order.
     pub fn fields(&self) -> impl Iterator<Item = usize> {
-        let fields = self.fields.iter().take(self.cells()).enumerate();
-        fields.filter(|(_, field)| **field != 0).map(|(at, _)| at)
+        let fields = self.fields.get(..self.cells()).unwrap_or(&[]);
+        let chunks = fields.chunks(AT_ONCE).enumerate().filter(|(_, chunk)| has_one(chunk));
+        chunks.flat_map(|(number, chunk)| {
+            let fields = chunk.iter().enumerate().filter(|(_, field)| **field != 0);
+            fields.map(move |(at, _)| number * AT_ONCE + at)
+        })
     }
 
     /// The positions of a field after its attribute, up to the next one, around the screen.
@@ -336,14 +340,19 @@ pub(crate) enum Mark {
     Unmodified,
 }
 
-/// The last position of a field attribute. It looks at many at once, for most are far away.
+/// Positions that are looked at together: most have no attribute.
+const AT_ONCE: usize = 64;
+
+/// True if a field begins at one of the positions.
+fn has_one(fields: &[u8]) -> bool {
+    fields.iter().fold(0, |any, field| any | field) != 0
+}
+
+/// The last position of a field attribute.
 fn last_field(fields: &[u8]) -> Option<usize> {
-    const AT_ONCE: usize = 64;
-    let has_one = |chunk: &&[u8]| chunk.iter().fold(0, |any, field| any | field) != 0;
-    let chunks = fields.rchunks(AT_ONCE);
-    let empty = chunks.clone().take_while(|chunk| !has_one(chunk)).map(<[u8]>::len).sum::<usize>();
-    let upto = fields.get(..fields.len() - empty)?;
-    upto.iter().rposition(|field| *field != 0)
+    let empty = fields.rchunks(AT_ONCE).take_while(|chunk| !has_one(chunk));
+    let empty: usize = empty.map(<[u8]>::len).sum();
+    fields.get(..fields.len() - empty)?.iter().rposition(|field| *field != 0)
 }
 
 #[cfg(test)]

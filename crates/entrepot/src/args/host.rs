@@ -60,6 +60,9 @@ pub(crate) enum BenchHostPart {
     /// The search over TLS, to the server, to the host and both, on connections that are kept and
     /// on new ones.
     Security,
+    /// Models of 10, 50 and 100 screens with sessions that rest at home and are then searched with,
+    /// each on a node that has just started: its memory.
+    Size,
     /// The search by as many processes of s3270, driven by its script interface, without a server.
     S3270,
 }
@@ -93,7 +96,11 @@ pub(crate) struct BenchHostArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [5, 30, 75, 150, 200])]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=5000))]
     pub(crate) clients: Vec<u16>,
-    /// Clients of `debug` and `security`.
+    /// Sessions of `size`, of which as many rest as there are no clients.
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 200])]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=20_000))]
+    pub(crate) sessions: Vec<u16>,
+    /// Clients of `debug`, `security` and `size`.
     #[arg(long, default_value_t = 75)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=5000))]
     pub(crate) option_clients: u16,

@@ -11,7 +11,7 @@ use entrepot_host::model::Model;
 use entrepot_host::{Application, HostAddress, HostTls, SAMPLE_MODEL, SampleHost};
 use entrepot_loadgen::https::{BenchError, Login, Target};
 use entrepot_loadgen::procedures::{
-    self, Connections, HostReport, HostRow, ProcedureBench, RowName, Watched,
+    self, Connections, HostReport, HostRow, ProcedureBench, RowCosts, RowName, Watched,
 };
 use entrepot_net::tls::ServerTrust;
 use entrepot_nouns::{Env, Secret};
@@ -37,8 +37,8 @@ pub(super) async fn run(output: Output, args: &BenchHostArgs, env: &Env) -> Resu
     match &args.target {
         Some(target) => table.other_server(target, args).await?,
         None => {
-            let node = BenchNode::start(&args.folder, env).await?;
-            let measured = table.all_parts(&node, args).await;
+            let mut node = BenchNode::start(&args.folder, env).await?;
+            let measured = table.all_parts(&mut node, args).await;
             node.end().await.and(measured)?;
         }
     }
@@ -107,6 +107,43 @@ impl RowSetup {
         let note = if self.note.is_empty() { String::new() } else { format!(", {}", self.note) };
         format!("{}, {pool}{note}{kept}", self.call.name)
     }
+
+    fn bench(
+        &self,
+        node: &BenchNode,
+        args: &BenchHostArgs,
+        model: &str,
+    ) -> Result<ProcedureBench, Failure> {
+        let input: BTreeMap<&str, &str> = self.call.input.iter().copied().collect();
+        Ok(ProcedureBench {
+            target: node.target(self.server, model, self.call.procedure)?,
+            login: Some(node.login()),
+            input: Bytes::from(json!(input).to_string()),
+            clients: usize::from(self.clients),
+            transactions: args.transactions,
+            connections: self.connections,
+            deadline: args.deadline,
+            watched: node.watched(self.host),
+        })
+    }
+}
+
+/// Entities of the models of `size`.
+const ENTITIES: [usize; 3] = [10, 50, 100];
+
+/// The sample application with so many entities. Those that it never shows come first, so that each
+/// screen is compared with all of them.
+fn model_of(entities: usize) -> String {
+    let own = Model::read(SAMPLE_MODEL).map_or(0, |model| model.entities.names().count());
+    let others: String = (own..entities)
+        .map(|number| {
+            format!(
+                "  Other{number}:\n    is: [\"LX{number:03} @ 1,72\"]\n    \
+                 ops: {{menu: {{key: PF12, to: Menu}}}}\n"
+            )
+        })
+        .collect();
+    SAMPLE_MODEL.replacen("entities:\n", &format!("entities:\n{others}"), 1)
 }
 
 /// Screens that a session of the sample application takes.
@@ -118,8 +155,13 @@ struct Screens {
 }
 
 impl Table<'_> {
-    async fn all_parts(&mut self, node: &BenchNode, args: &BenchHostArgs) -> Result<(), Failure> {
+    async fn all_parts(
+        &mut self,
+        node: &mut BenchNode,
+        args: &BenchHostArgs,
+    ) -> Result<(), Failure> {
         let setups = setups(args);
+        let sizes = is_wanted(args, BenchHostPart::Size);
         let s3270 = args.parts.contains(&BenchHostPart::S3270)
             || (args.parts.is_empty() && host_s3270::is_there().await);
         let (mut search, mut update) = (None, None);
@@ -131,6 +173,9 @@ impl Table<'_> {
                     None => *known.insert(screens_of(setup.call).await?),
                 };
                 self.measure(node, args, setup, screens).await?;
+            }
+            if sizes {
+                self.sizes(node, args).await?;
             }
             if s3270 {
                 for clients in &args.clients {
@@ -159,33 +204,61 @@ impl Table<'_> {
         let model = format!("row-{}", self.rows.len() + 1);
         let deployed = Deployed {
             model: &model,
+            definition: SAMPLE_MODEL,
             sessions: setup.clients,
             pool: setup.pool,
             debug: setup.debug,
             host: setup.host,
         };
         node.deploy(&deployed).await?;
-        let input: BTreeMap<&str, &str> = setup.call.input.iter().copied().collect();
-        let bench = ProcedureBench {
-            target: node.target(setup.server, &model, setup.call.procedure)?,
-            login: Some(node.login()),
-            input: Bytes::from(json!(input).to_string()),
-            clients: usize::from(setup.clients),
-            transactions: args.transactions,
-            connections: setup.connections,
-            deadline: args.deadline,
-            watched: node.watched(setup.host),
-        };
+        let bench = setup.bench(node, args, &model)?;
         node.wait_for(&bench, self.env).await?;
         let of_session = match setup.pool {
             PoolUse::Kept => 0,
             PoolUse::OneCall => screens.to_home + screens.log_off,
         };
         let name = RowName { row: setup.name(), screens: screens.call + of_session };
-        let row = procedures::run(name, &bench, self.env).await.map_err(failed)?;
+        self.called(name, &bench).await?;
         node.retire(&model).await?;
-        node.rests(self.env).await?;
+        node.rests(self.env).await
+    }
+
+    async fn called(&mut self, name: RowName, bench: &ProcedureBench) -> Result<(), Failure> {
+        let row = procedures::run(name, bench, self.env).await.map_err(failed)?;
         self.push(row);
+        Ok(())
+    }
+
+    /// Two rows for each size of a model and number of sessions: at rest, and behind a search.
+    async fn sizes(&mut self, node: &mut BenchNode, args: &BenchHostArgs) -> Result<(), Failure> {
+        let screens = screens_of(SEARCH).await?.call;
+        let setup = usual(args);
+        for entities in ENTITIES {
+            let (model, definition) = (format!("of-{entities}"), model_of(entities));
+            for sessions in &args.sessions {
+                node.restart(self.env).await?;
+                let deployed = Deployed {
+                    model: &model,
+                    definition: &definition,
+                    sessions: *sessions,
+                    pool: setup.pool,
+                    debug: setup.debug,
+                    host: setup.host,
+                };
+                node.deploy(&deployed).await?;
+                node.wait_for_idle(&model, *sessions, self.env).await?;
+                let costs = RowCosts::read(node.watched(setup.host));
+                let costs = costs.map_err(|error| Failure::start(error.to_string()))?;
+                let size = format!("{entities} entities, {sessions} sessions");
+                let name = RowName { row: format!("at rest, {size}"), screens: 0 };
+                self.push(HostRow::at_rest(name, 0, costs));
+                let bench = setup.bench(node, args, &model)?;
+                let name = RowName { row: format!("search, {size}"), screens };
+                self.called(name, &bench).await?;
+                node.retire(&model).await?;
+                node.rests(self.env).await?;
+            }
+        }
         Ok(())
     }
 
@@ -233,12 +306,15 @@ fn failed(error: BenchError) -> Failure {
     Failure::new("EP0209", Exit::Failed, error.to_string())
 }
 
-/// All rows of a round but those of s3270.
-fn setups(args: &BenchHostArgs) -> Vec<RowSetup> {
-    let is_wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
+fn is_wanted(args: &BenchHostArgs, part: BenchHostPart) -> bool {
+    args.parts.is_empty() || args.parts.contains(&part)
+}
+
+/// The row that others differ from.
+fn usual(args: &BenchHostArgs) -> RowSetup {
     let connections =
         if args.reconnect { Connections::NewEachTime } else { Connections::KeptAlive };
-    let usual = RowSetup {
+    RowSetup {
         call: SEARCH,
         clients: args.option_clients,
         pool: PoolUse::Kept,
@@ -247,7 +323,13 @@ fn setups(args: &BenchHostArgs) -> Vec<RowSetup> {
         host: HostSide::Clear,
         connections,
         note: "",
-    };
+    }
+}
+
+/// All rows of a round but those of sizes and of s3270.
+fn setups(args: &BenchHostArgs) -> Vec<RowSetup> {
+    let is_wanted = |part| is_wanted(args, part);
+    let usual = usual(args);
     let mut setups = Vec::new();
     for (part, call) in [(BenchHostPart::Search, SEARCH), (BenchHostPart::Update, UPDATE)] {
         for pool in [PoolUse::Kept, PoolUse::OneCall] {

@@ -2,11 +2,10 @@
 //! them spends is known.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use entrepot_host::SAMPLE_MODEL;
 use entrepot_loadgen::https::{BenchError, Login, Target};
 use entrepot_loadgen::procedures::{self, ProcedureBench, RowCosts, RowName, Watched};
 use entrepot_nouns::{Env, Name, Secret};
@@ -54,6 +53,8 @@ pub(super) enum PoolUse {
 /// A model that is called.
 pub(super) struct Deployed<'a> {
     pub(super) model: &'a str,
+    /// Of the sample application, or with more entities.
+    pub(super) definition: &'a str,
     pub(super) sessions: u16,
     pub(super) pool: PoolUse,
     pub(super) debug: &'a str,
@@ -63,6 +64,7 @@ pub(super) struct Deployed<'a> {
 /// A node with the sample application, until it is ended.
 pub(super) struct BenchNode {
     config: Config,
+    folder: PathBuf,
     server: NodeProcess,
     clear: BenchHost,
     tls: BenchHost,
@@ -100,10 +102,16 @@ impl BenchNode {
             tls.endpoint("tls"),
         ];
         apply(&config, &nouns).await?;
-        // Until it answers, commands would work on its data themselves.
-        let answers = async || server_answers(&config).await;
-        let server = NodeProcess::start(&config, folder, env, answers).await?;
-        Ok(BenchNode { config, server, clear, tls, http, https, password })
+        let server = serving(&config, folder, env).await?;
+        let folder = folder.to_owned();
+        Ok(BenchNode { config, folder, server, clear, tls, http, https, password })
+    }
+
+    /// Starts the server again, which has grown with the rows before.
+    pub(super) async fn restart(&mut self, env: &Env) -> Result<(), Failure> {
+        self.server.stop().await?;
+        self.server = serving(&self.config, &self.folder, env).await?;
+        Ok(())
     }
 
     fn host(&self, side: HostSide) -> &BenchHost {
@@ -130,12 +138,15 @@ impl BenchNode {
         model: &str,
         procedure: &str,
     ) -> Result<Target, Failure> {
+        self.address(side, &format!("{model}/procedures/{procedure}"))
+    }
+
+    fn address(&self, side: ServerSide, of_model: &str) -> Result<Target, Failure> {
         let server = match side {
             ServerSide::Clear => format!("http://{}", self.http),
             ServerSide::Tls => format!("https://{}", self.https),
         };
-        let address = format!("{server}/api/v1/models/{model}/procedures/{procedure}");
-        Target::address(&address).map_err(Failure::usage)
+        Target::address(&format!("{server}/api/v1/models/{of_model}")).map_err(Failure::usage)
     }
 
     /// The account that calls, with its password.
@@ -145,7 +156,7 @@ impl BenchNode {
 
     /// Deploys a model; it can be called a moment later.
     pub(super) async fn deploy(&self, deployed: &Deployed<'_>) -> Result<(), Failure> {
-        let Deployed { model, sessions, pool, debug, host } = *deployed;
+        let Deployed { model, definition, sessions, pool, debug, host } = *deployed;
         let pending = sessions.min(OPENING);
         let (all, pool) = match pool {
             PoolUse::Kept => {
@@ -169,7 +180,7 @@ impl BenchNode {
         let noun = json!({"model": {
             "name": model,
             "endpoint": endpoint,
-            "definition": SAMPLE_MODEL,
+            "definition": definition,
             "users": std::iter::once("user,password\n").chain(users).collect::<String>(),
             "callers": {ACCOUNT: ["*"]},
             "pool": pool,
@@ -192,6 +203,32 @@ impl BenchNode {
             if env.elapsed().saturating_sub(began) > PATIENCE {
                 let (why, log) = (row.failures.join("; "), self.server.log());
                 let what = format!("the procedure cannot be called: {why}\n{log}");
+                return Err(Failure::new("EP0209", Exit::Failed, what));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until so many sessions of a model rest at home.
+    pub(super) async fn wait_for_idle(
+        &self,
+        model: &str,
+        sessions: u16,
+        env: &Env,
+    ) -> Result<(), Failure> {
+        let pool = self.address(ServerSide::Clear, &format!("{model}/pool"))?;
+        let (login, began) = (self.login(), env.elapsed());
+        loop {
+            // A model that was just applied is not there yet.
+            let told = procedures::look(&pool, &login).await;
+            let told = told.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
+            let told = told.unwrap_or_default();
+            if told["idle"]["now"].as_u64() == Some(u64::from(sessions)) {
+                return Ok(());
+            }
+            if env.elapsed().saturating_sub(began) > PATIENCE {
+                let log = self.server.log();
+                let what = format!("the sessions of '{model}' do not open: {told}\n{log}");
                 return Err(Failure::new("EP0209", Exit::Failed, what));
             }
             tokio::time::sleep(LOOK).await;
@@ -270,6 +307,12 @@ impl BenchHost {
         };
         json!({"endpoint": {"name": name, "target": {"tn3270": target}}})
     }
+}
+
+/// Until it answers, commands would work on its data themselves.
+async fn serving(config: &Config, folder: &Path, env: &Env) -> Result<NodeProcess, Failure> {
+    let answers = async || server_answers(config).await;
+    NodeProcess::start(config, folder, env, answers).await
 }
 
 fn listener(protocol: &str, address: SocketAddr) -> Value {

@@ -74,11 +74,17 @@ impl NodeProcess {
         std::fs::read_to_string(self.folder.join("server.log")).unwrap_or_default()
     }
 
+    /// Stops it.
+    pub(super) async fn stop(&mut self) -> Result<(), Failure> {
+        let stopped = self.child.kill().await;
+        stopped.map_err(|error| Failure::start(format!("the node cannot be stopped: {error}")))
+    }
+
     /// Stops it and removes its folder.
     pub(super) async fn end(mut self) -> Result<(), Failure> {
-        let stopped = self.child.kill().await;
+        let stopped = self.stop().await;
         remove(&self.folder);
-        stopped.map_err(|error| Failure::start(format!("the node cannot be stopped: {error}")))
+        stopped
     }
 }
 

@@ -147,6 +147,12 @@ impl HostRow {
         HostRow::of(name, clients, &tally, time, costs)
     }
 
+    /// Of sessions that rest, and of which nothing but the memory is told.
+    pub fn at_rest(name: RowName, sessions: usize, costs: RowCosts) -> HostRow {
+        let costs = RowCosts { server_bytes: costs.server_bytes, ..RowCosts::default() };
+        HostRow::of(name, sessions, &Tally::default(), Duration::ZERO, costs)
+    }
+
     /// As every measurement is reported: a unit is a screen.
     fn measure(&self) -> Measure {
         let seconds = |milliseconds: Option<f64>| milliseconds.map(|it| it / 1e3);
