@@ -158,3 +158,40 @@ fn a_saved_message_is_sent_again_and_again_under_new_ids() -> Result<()> {
     ensure!(wrong["rounds"][0]["failures"][0].as_str().is_some_and(|it| it.contains("signature")));
     Ok(())
 }
+
+#[test]
+fn pyas2lib_takes_the_same_messages_in_the_same_run() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let python = entrepot_testkit::clients::python::tool("python3")?;
+    let small = ["--size", "20K", "--messages", "7", "--concurrency", "3", "--iterations", "2"];
+    let beside = ["--loopback", "--pyas2lib", text(&python)?, "--pyas2lib-processes", "2"];
+    let report = bench(folder.path(), &[&beside[..], &small[..]].concat())?;
+    let receivers = report["receivers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<&str> = receivers.iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["entrepot", "pyas2lib 1.4.4"], "{report}");
+    for receiver in receivers {
+        assert_eq!(
+            (&receiver["delivered"], &receiver["missed"]),
+            (&json!(14), &json!(0)),
+            "{report}"
+        );
+        ensure!(receiver["messages_per_second"].as_f64() > Some(0.0), "{receiver}");
+        ensure!(receiver["cpu_ms_per_message"].as_f64() > Some(0.0), "{receiver}");
+        ensure!(receiver["peak_resident_bytes"].as_u64() > Some(10 << 20), "{receiver}");
+    }
+    let iterations = report["iterations"].as_array().map(Vec::as_slice).unwrap_or_default();
+    assert_eq!(iterations.len(), 4);
+    ensure!(iterations.iter().all(|iteration| iteration["verified"] == 7), "{report}");
+    let rounds: Vec<&Value> = report["rounds"].as_array().into_iter().flatten().collect();
+    ensure!(rounds.iter().zip(names.repeat(2)).all(|(it, name)| it["workload"] == name));
+    ensure!(!folder.path().join("bench-as2").exists(), "its folder stays");
+
+    // A Python without it: the command that installs it is named.
+    let mut command = Command::new(program());
+    command.current_dir(folder.path()).args(["bench", "as2", "--loopback", "--pyas2lib", "false"]);
+    let output = command.args(small).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(!output.status.success() && said.contains("pip install pyas2lib==1.4.4"), "{said}");
+    ensure!(!folder.path().join("bench-as2").exists(), "its folder stays");
+    Ok(())
+}

@@ -3,6 +3,7 @@
 mod as2;
 mod as2_loopback;
 mod as2_parties;
+mod as2_pyas2lib;
 mod host;
 mod host_node;
 mod host_s3270;

@@ -20,16 +20,19 @@ pub struct Spent {
 pub fn spent(pid: u32) -> Option<Spent> {
     let stats = all_stats();
     stats.get(&pid)?;
-    let mut tree = vec![pid];
-    let mut at = 0;
-    while let Some(parent) = tree.get(at).copied() {
-        tree.extend(stats.iter().filter(|(_, stat)| stat.parent == parent).map(|(pid, _)| *pid));
-        at += 1;
-    }
+    let tree = tree(&stats, pid);
     let ticks: u64 = tree.iter().filter_map(|pid| stats.get(pid)).map(|stat| stat.ticks).sum();
     let memory_bytes = tree.iter().filter_map(|pid| memory(*pid)).sum();
     let handles = tree.iter().filter_map(|pid| handles(*pid)).sum();
     Some(Spent { cpu: ticks_to_time(ticks), memory_bytes, handles })
+}
+
+/// The most memory that was resident in the tree below `pid`: the peaks of its processes, added up.
+/// Pages that they share count for each.
+pub fn peak_resident_bytes(pid: u32) -> Option<u64> {
+    let stats = all_stats();
+    stats.get(&pid)?;
+    Some(tree(&stats, pid).into_iter().filter_map(peak).sum())
 }
 
 /// CPU time of this process, without that of programs that it has started.
@@ -48,6 +51,17 @@ pub fn spent_by_group(folder: &Path) -> Option<Duration> {
     let text = read("cpu.stat")?;
     let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
     line.trim().parse().ok().map(Duration::from_micros)
+}
+
+/// A process and all its descendants.
+fn tree(stats: &BTreeMap<u32, Stat>, pid: u32) -> Vec<u32> {
+    let mut tree = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = tree.get(at).copied() {
+        tree.extend(stats.iter().filter(|(_, stat)| stat.parent == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    tree
 }
 
 struct Stat {
@@ -85,8 +99,17 @@ fn ticks_to_time(ticks: u64) -> Duration {
 }
 
 fn memory(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = text.lines().find(|line| line.starts_with("Pss:"))?;
+    kibibytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+fn peak(pid: u32) -> Option<u64> {
+    kibibytes(&format!("/proc/{pid}/status"), "VmHWM:")
+}
+
+/// The line of a file that begins so, in bytes.
+fn kibibytes(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -112,6 +135,9 @@ mod tests {
         let found = spent(std::process::id()).unwrap();
         assert!(found.memory_bytes > 100_000 && found.handles > 3, "{found:?}");
         assert!(spent(u32::MAX).is_none());
+        let peak = peak_resident_bytes(std::process::id()).unwrap();
+        assert!(peak > 100_000, "{peak}");
+        assert!(peak_resident_bytes(u32::MAX).is_none());
         assert!(spent_here().unwrap() <= spent(std::process::id()).unwrap().cpu);
     }
 }

@@ -23,6 +23,14 @@ pub(crate) struct BenchAs2Args {
     /// The folder of that node; it is made, and removed afterwards.
     #[arg(long, requires = "loopback", default_value = "bench-as2")]
     pub(crate) folder: PathBuf,
+    /// Have pyas2lib receive the same messages beside that node, in turn with it: the program of
+    /// the Python that has it, such as `target/clients-venv/bin/python3` of `scripts/need test`.
+    #[arg(long, value_name = "PYTHON", requires = "loopback")]
+    #[arg(conflicts_with_all = ["soak", "message"])]
+    pub(crate) pyas2lib: Option<PathBuf>,
+    /// Processes of it. Unset: one for each processor.
+    #[arg(long, requires = "pyas2lib", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) pyas2lib_processes: Option<u16>,
     /// AS2 name of who sends.
     #[arg(long, value_parser = as2_name, default_value = "BENCH-PARTNER")]
     pub(crate) from: As2Name,

@@ -325,6 +325,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "entrepot bench as2 --loopback",
             "entrepot bench as2 --loopback --soak 10m --rate 31 --concurrency 30",
+            "entrepot bench as2 --loopback --pyas2lib target/clients-venv/bin/python3",
             "entrepot bench as2 --target https://host/as2 --message saved --partner-certificate p",
         ],
     ),

@@ -14,6 +14,7 @@ use entrepot_nouns::{Env, Secret};
 
 use super::as2_loopback::Loopback;
 use super::as2_parties::{Parties, read_file};
+use super::as2_pyas2lib::{self, Beside};
 use super::{password, report_file};
 use crate::args::BenchAs2Args;
 use crate::failure::{Exit, Failure};
@@ -36,6 +37,10 @@ async fn measure(
     mut loopback: Option<&mut Loopback>,
 ) -> Result<(), Failure> {
     let bench = read(args, loopback.as_deref(), env)?;
+    if let (Some(python), Some(loopback)) = (&args.pyas2lib, loopback.as_deref_mut()) {
+        let beside = Beside { bench, loopback, python, args };
+        return as2_pyas2lib::run(output, beside, env).await;
+    }
     if let Some(time) = args.soak {
         if output == Output::Human {
             println!("{}", Window::HEADING);

@@ -1,7 +1,6 @@
 //! The node that `bench as2 --loopback` measures: a process of its own, in a folder of its own.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use entrepot_net::dial::{self, DialPolicy};
 use entrepot_nouns::Env;
@@ -23,6 +22,8 @@ pub(super) struct Loopback {
     files: PathBuf,
     url: String,
     parties: Parties,
+    partner: MessageCertificate,
+    station: MessageCertificate,
     found: u64,
 }
 
@@ -43,12 +44,14 @@ impl Loopback {
         let listens = async || Ok(dial::tcp("127.0.0.1", port, &policy, PATIENCE).await.is_ok());
         let node = NodeProcess::start(&config, &args.folder, env, listens).await?;
         let own = own_key(&partner.public, partner.private.expose())?;
-        let station = own_key(&station.public, station.private.expose())?;
+        let trusted = own_key(&station.public, station.private.expose())?.certificate;
         Ok(Loopback {
             node,
             files: config.data.join("files").join(NAME),
             url: format!("http://{address}/as2"),
-            parties: Parties { own: Some(own), partner: vec![Arc::clone(&station.certificate)] },
+            parties: Parties { own: Some(own), partner: vec![trusted] },
+            partner,
+            station,
             found: 0,
         })
     }
@@ -66,6 +69,16 @@ impl Loopback {
     /// What both sides have.
     pub(super) fn parties(&self) -> &Parties {
         &self.parties
+    }
+
+    /// Whose messages come: what signs them, and what receipts are checked by.
+    pub(super) fn partner(&self) -> &MessageCertificate {
+        &self.partner
+    }
+
+    /// Who takes them: what they are encrypted for, and what signs receipts.
+    pub(super) fn station(&self) -> &MessageCertificate {
+        &self.station
     }
 
     /// Counts the files that came, and removes them.

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use entrepot_as2_proto::{Field, SentMic};
 use entrepot_nouns::{Env, EventId};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, StatusCode};
+use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::response::Parts;
+use hyper::{Method, StatusCode, Version};
 use tokio::task::JoinSet;
 
 use super::bench::{As2Bench, MessageSource};
@@ -245,8 +246,12 @@ impl Stream {
         let sender = self.sender.insert(sender);
         let response = sender.send(request).await.map_err(Missed::Write)?;
         let (parts, body) = response.into_parts();
+        let is_last = closes(&parts);
         let body = Limited::new(body, AS2_RECEIPT_BYTES).collect().await;
         let body = body.map_err(|error| Missed::Answer(error.to_string()))?.to_bytes();
+        if is_last {
+            self.sender = None;
+        }
         done.answered += 1;
         done.document_bytes = size;
         done.sent_bytes += size;
@@ -258,6 +263,19 @@ impl Stream {
         let verified = shared.expected.check(&id, ready.mic.as_ref(), answer)?;
         done.verified += u64::from(verified == Checked::Receipt);
         Ok(())
+    }
+}
+
+/// Whether a server ends the connection behind its answer (RFC 9112 §9.3). Until that is noticed
+/// the connection looks as if it could still be used.
+fn closes(answer: &Parts) -> bool {
+    let named = answer.headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let mut options = named.flat_map(|value| value.split(',')).map(str::trim);
+    match answer.version {
+        Version::HTTP_09 | Version::HTTP_10 => {
+            !options.any(|option| option.eq_ignore_ascii_case("keep-alive"))
+        }
+        _ => options.any(|option| option.eq_ignore_ascii_case("close")),
     }
 }
 
