@@ -190,7 +190,16 @@ fn each_message_has_its_evidence_which_is_checked_offline() -> Result<()> {
         let state = row["state"].as_str().unwrap_or_default();
         let whole = ["delivered", "received"].contains(&state);
         let with_file = [&verify[..], &["--file", text(&order)?]].concat();
-        assert_eq!(pair.node.command(&with_file).output()?.status.success(), whole, "{state}");
+        let compared = pair.node.command(&with_file).output()?;
+        assert_eq!(compared.status.success(), whole, "{state}");
+        // The partner's own signature covers this file, and no other.
+        let told = String::from_utf8(compared.stdout)?;
+        let covers = told.contains("signed the content with the recorded MIC")
+            && told.contains("it covers the file that was given");
+        assert_eq!(covers, state == "received", "{told}");
+        let with_other = [&verify[..], &["--file", text(&bundle)?]].concat();
+        let told = String::from_utf8(pair.node.command(&with_other).output()?.stdout)?;
+        assert_eq!(told.contains("it does not cover the file"), state == "received", "{told}");
         let other = made.replacen("as2-version", "as2-versiom", 1);
         let other = other.replacen("As2-Version", "As2-Versiom", 1);
         std::fs::write(&bundle, other)?;

@@ -56,7 +56,7 @@ pub use options::{ReceiveError, ReceiveOptions};
 pub use own_key::OwnKey;
 pub use policy::{LeastSecurity, Legacy, Protection};
 pub use receive::Receiver;
-pub use received::Received;
+pub use received::{Received, SignatureEvidence};
 pub use send::{
     Compression, Finish, Measure, Outgoing, SendError, SendPlan, SendRandom, SentMic, Signing,
 };

@@ -61,5 +61,11 @@ pub const RECOGNISED_BYTES: usize = 32 * 1024;
 /// Bytes of the header of a request that are kept as evidence.
 pub const EVIDENCE_HEAD_BYTES: usize = 16 * 1024;
 
+/// Bytes of a signature, with its certificate, that is kept as evidence.
+pub const EVIDENCE_SIGNATURE_BYTES: usize = 16 * 1024;
+
+/// Bytes of the header of signed content that are kept as evidence.
+pub const EVIDENCE_ENTITY_HEAD_BYTES: usize = 2 * 1024;
+
 /// Certificates that a receipt brings along which are looked at.
 pub const CERTIFICATES: usize = 16;

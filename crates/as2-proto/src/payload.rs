@@ -37,6 +37,11 @@ impl Payload {
         }
         context.facts.payload = Some(headers);
         context.facts.is_unsigned = !around.signature;
+        if matches!(encoding, TransferEncoding::Text | TransferEncoding::Binary)
+            && raw.len() <= limits::EVIDENCE_ENTITY_HEAD_BYTES
+        {
+            context.facts.payload_head = Some(raw.to_vec());
+        }
         let binary = encoding == TransferEncoding::Binary;
         let encoding = match encoding {
             TransferEncoding::Base64 => Encoding::Base64(Base64Decoder::default()),

@@ -114,6 +114,7 @@ impl Receiver {
             signature: facts.signature,
             payload: facts.payload.ok_or(ReceiveError::Malformed)?,
             payload_bytes: facts.payload_bytes,
+            payload_head: facts.payload_head,
             unsigned: facts.unsigned,
         })
     }

@@ -41,6 +41,29 @@ pub struct VerifiedSignature {
     pub mic: Mic,
     /// Whether the bytes that came were signed, or the same text with other line ends.
     pub line_ends: LineEnds,
+    /// This signature alone, with the certificate, as SignedData without content, in DER. What the
+    /// signature does not cover is left out of it.
+    pub detached: Vec<u8>,
+}
+
+impl VerifiedSignature {
+    /// Checks [`VerifiedSignature::detached`] again, of content that had this digest, by any of
+    /// these certificates. Content of another digest is not what was signed.
+    ///
+    /// # Errors
+    /// As for a signature that comes with its content.
+    pub fn check_again(
+        detached: &[u8],
+        mic: Mic,
+        trusted: &[Arc<Certificate>],
+    ) -> Result<VerifiedSignature, SignatureError> {
+        verify(detached, &Finished::one(mic), trusted)
+    }
+
+    /// The certificates that [`VerifiedSignature::detached`] brings along.
+    pub fn certificates(detached: &[u8]) -> Vec<Certificate> {
+        certificates(detached).unwrap_or_default()
+    }
 }
 
 /// Who a recipient or signer is.
@@ -79,6 +102,48 @@ struct SignerInfo<'a> {
     /// Scheme and digest of the signature itself.
     scheme: SignatureScheme,
     signature: &'a [u8],
+    whole: Value<'a>,
+}
+
+impl SignerInfo<'_> {
+    /// SignedData of this signer alone; its bytes up to the signature stay as they came.
+    fn detached(&self, certificate: &Certificate) -> Result<Vec<u8>, DerError> {
+        let mut fields = self.whole.values();
+        let mut covered: Vec<&[u8]> = Vec::new();
+        while let Some(tag) = fields.peek() {
+            covered.push(fields.read()?.raw);
+            if tag == der::OCTET_STRING {
+                break;
+            }
+        }
+        // With no certificate but X.509 that of SignedData is the same (RFC 5652 §5.1).
+        let version = covered.first().copied().unwrap_or_default();
+        let signer = der::write_all(der::SEQUENCE, &covered);
+        Ok(signed_data(version, self.digest, certificate, &signer))
+    }
+}
+
+/// SignedData without content, of one signer.
+fn signed_data(
+    version: &[u8],
+    digest: DigestAlgorithm,
+    certificate: &Certificate,
+    signer: &[u8],
+) -> Vec<u8> {
+    let digest = der::write(der::SEQUENCE, &der::write(der::OID, oid::of_digest(digest)));
+    let content = der::write(der::SEQUENCE, &der::write(der::OID, oid::DATA));
+    let data = der::write_all(
+        der::SEQUENCE,
+        &[
+            version,
+            &der::write(der::SET, &digest),
+            &content,
+            &der::write(der::context(0), certificate.der()),
+            &der::write(der::SET, signer),
+        ],
+    );
+    let oid = der::write(der::OID, oid::SIGNED_DATA);
+    der::write_all(der::SEQUENCE, &[&oid, &der::write(der::context(0), &data)])
 }
 
 /// Checks the signature in `part`, of DER or BER, over content with these digests, by any of the
@@ -154,7 +219,7 @@ fn signer(value: Value<'_>) -> Result<SignerInfo<'_>, SignatureError> {
     let algorithm = fields.tagged(der::SEQUENCE)?;
     let scheme = scheme_of(algorithm, digest)?;
     let signature = fields.tagged(der::OCTET_STRING)?.content;
-    Ok(SignerInfo { id, digest, attributes, scheme, signature })
+    Ok(SignerInfo { id, digest, attributes, scheme, signature, whole: value })
 }
 
 /// The digest of an AlgorithmIdentifier.
@@ -232,11 +297,13 @@ fn verify_one(
     let mics = [LineEnds::AsReceived, LineEnds::Canonical]
         .into_iter()
         .filter_map(|ends| digests.of(signer.digest, ends).map(|mic| Counted { mic, ends }));
+    let detached = signer.detached(certificate)?;
     let verified = |counted: &Counted<'_>| VerifiedSignature {
         certificate: Arc::clone(certificate),
         scheme: signer.scheme,
         mic: counted.mic.clone(),
         line_ends: counted.ends,
+        detached: detached.clone(),
     };
     let holds = |digest: &[u8]| {
         let key = &certificate.key;
@@ -400,18 +467,6 @@ impl Signer {
                 &der::write(der::OCTET_STRING, signature),
             ],
         );
-        let content = der::write(der::SEQUENCE, &der::write(der::OID, oid::DATA));
-        let data = der::write_all(
-            der::SEQUENCE,
-            &[
-                &version,
-                &der::write(der::SET, &digest),
-                &content,
-                &der::write(der::context(0), self.certificate.der()),
-                &der::write(der::SET, &signer),
-            ],
-        );
-        let oid = der::write(der::OID, oid::SIGNED_DATA);
-        der::write_all(der::SEQUENCE, &[&oid, &der::write(der::context(0), &data)])
+        signed_data(&version, self.digest, &self.certificate, &signer)
     }
 }

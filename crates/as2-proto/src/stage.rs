@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     /// The header of the payload; of a plain message that of HTTP.
     pub(crate) payload: Option<Headers>,
     pub(crate) payload_bytes: u64,
+    /// The bytes of that header, where the payload is what follows them, and not encoded.
+    pub(crate) payload_head: Option<Vec<u8>>,
     /// The payload was reached, and no signature is around it.
     pub(crate) is_unsigned: bool,
     /// Digests of content that no signature covers.

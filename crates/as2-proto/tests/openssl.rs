@@ -159,6 +159,7 @@ fn messages_of_openssl_are_received() {
         let digest = received.signature.as_ref().unwrap().mic.algorithm;
         let expected = Mic { algorithm: digest, digest: digest.hash().hash(ENTITY) };
         assert_eq!(received.mic(DigestAlgorithm::Sha256), Some(expected), "{signature}");
+        is_proven_later(&keys, &received);
 
         let envelope = envelopes[number];
         let transport = transports[number % 3];
@@ -172,6 +173,25 @@ fn messages_of_openssl_are_received() {
         assert_eq!(payload, PAYLOAD, "{envelope} {transport}");
         assert!(received.cipher.is_some() && received.signature.is_some());
     }
+}
+
+/// What is kept of a signature says the same again, here and to openssl, and of nothing else.
+fn is_proven_later(keys: &Keys, received: &Received) {
+    let kept = received.signature_evidence().unwrap();
+    assert_eq!(kept.head.as_deref(), Some("Content-Type: application/edifact\r\n\r\n"));
+    assert!(kept.detached.len() < 2_500, "{}", kept.detached.len());
+    let verified = received.signature.clone().unwrap();
+    let alice = [keys.own("alice").certificate];
+    let again = |mic: Mic| VerifiedSignature::check_again(&kept.detached, mic, &alice);
+    assert_eq!(again(verified.mic.clone()).unwrap().detached, kept.detached);
+    let brought = VerifiedSignature::certificates(&kept.detached);
+    assert_eq!(brought[0].der(), alice[0].der());
+    let mut other = verified.mic;
+    other.digest[0] ^= 1;
+    assert_eq!(again(other).unwrap_err(), SignatureError::Content);
+    keys.write("kept", &kept.detached);
+    keys.openssl("cms -verify -binary -inform DER -in kept -content entity -noverify -out same");
+    assert_eq!(keys.read("same"), ENTITY);
 }
 
 fn send(keys: &Keys, plan: &SendPlan) -> (Vec<u8>, Vec<u8>) {

@@ -3,7 +3,7 @@
 //!
 //! The event is in the journal, and our receipt proves it; what stands beside it is there to be
 //! read, and each part of it is compared with the event. The partner's receipt (or ours, of a
-//! message that came) proves itself besides, by its signature.
+//! message that came) proves itself besides, by its signature; so does the message that came.
 
 mod check;
 #[cfg(test)]
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use entrepot_as2_proto::{Field, Headers, brought_certificates};
+use entrepot_as2_proto::{Field, Headers, Mic, VerifiedSignature, brought_certificates};
 use entrepot_crypto::Certificate;
 use entrepot_nouns::as2::{As2Entry, As2State};
-use entrepot_nouns::event::{As2Message, As2Receipt, As2Tls};
+use entrepot_nouns::event::{As2Message, As2Receipt, As2Signature, As2Tls};
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Digests, Direction, Event, Fact, Key, KeyType, Name, SiteId, TransferId};
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,9 @@ pub struct As2Parts {
     pub mic: Option<String>,
     /// The file, with the digests of all of it.
     pub file: Option<BundledFile>,
+    /// The signature of a message that came, without what was signed; older evidence has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<As2Signature>,
     /// The receipt, byte by byte: ours of a message that came, the partner's of one that left.
     pub receipt: Option<As2Receipt>,
 }
@@ -145,6 +148,7 @@ impl As2Parts {
             tls: message.tls.clone(),
             mic: message.mic.clone(),
             file,
+            signature: message.signature.as_deref().cloned(),
             receipt: message.receipt.as_deref().cloned(),
         };
         if let Fact::As2Rejected { rejection } = &event.fact {
@@ -174,6 +178,7 @@ impl As2Parts {
                 tls: refusal.tls.clone(),
                 mic: None,
                 file: None,
+                signature: None,
                 receipt: refusal.receipt.as_deref().cloned(),
             });
         }
@@ -225,6 +230,21 @@ fn certificates_of(receipt: &As2Receipt) -> Vec<Certificate> {
     recorded.into_iter().chain(brought.unwrap_or_default()).collect()
 }
 
+/// The certificates that a signature brings along.
+fn signers_of(signature: &As2Signature) -> Vec<Certificate> {
+    let read = STANDARD.decode(&signature.cms);
+    read.map(|cms| VerifiedSignature::certificates(&cms)).unwrap_or_default()
+}
+
+/// What a message signed, for who has its file: behind this header it has this digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedFile {
+    /// The header, byte by byte.
+    pub head: String,
+    /// The digest of header and file.
+    pub mic: Mic,
+}
+
 impl Heads {
     /// The evidence of a message.
     ///
@@ -244,6 +264,7 @@ impl Heads {
             }
         };
         parts.receipt.iter().flat_map(certificates_of).for_each(|certificate| add(&certificate));
+        parts.signature.iter().flat_map(signers_of).for_each(|certificate| add(&certificate));
         if let Some(signer) = &parts.message.signed_by {
             let known = self.as2_certificates(site).await?;
             let is_it = |known: &&Certificate| hex(&known.fingerprint()) == *signer;

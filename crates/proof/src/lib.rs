@@ -33,7 +33,7 @@ mod tests;
 mod tree;
 
 pub use archive::signers;
-pub use as2_evidence::{As2Bundle, As2Check, As2Parts};
+pub use as2_evidence::{As2Bundle, As2Check, As2Parts, SignedFile};
 pub use comparison::{Compared, Comparison, Finding, compare};
 pub use error::{ProofError, Result};
 pub use heads::{HeadParts, Heads, SinkMeters, check_end, origin};

@@ -23,6 +23,7 @@ fn message(id: &str) -> As2Message {
         content_type: "application/edi-x12".to_owned(),
         mic: None,
         signed_by: None,
+        signature: None,
         cipher: None,
         compressed: false,
         head: None,

@@ -330,6 +330,7 @@ impl Sending {
             content_type: self.draft.content_type.clone(),
             mic: sent.verified.then_some(sent.mic),
             signed_by: signed_by.map(|certificate| hex(&certificate.fingerprint())),
+            signature: None,
             cipher: as2::cipher(send.cipher).map(|cipher| cipher.name().to_owned()),
             compressed: send.compression != As2Compression::None,
             head: sent.carried.head,

@@ -190,6 +190,7 @@ async fn received(world: &World, port: u16, id: &str) -> As2Receipt {
         content_type: "application/edi-x12".to_owned(),
         mic: None,
         signed_by: None,
+        signature: None,
         cipher: None,
         compressed: false,
         head: None,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use entrepot_crypto::{Certificate, Sha256, StreamDigest};
+use entrepot_crypto::{Certificate, Hasher, Sha256, StreamDigest};
 use entrepot_nouns::transfer::hex;
 use entrepot_proof::{As2Bundle, As2Check, ProofError};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(super) fn run(output: Output, args: &As2VerifyArgs) -> Result<(), Failure> {
         checks.push(signer(&bundle, file)?);
     }
     if let Some(file) = &args.file {
-        checks.push(content(&bundle, file)?);
+        checks.extend(content(&bundle, file)?);
     }
     let failed: Vec<&str> = checks.iter().filter(|it| !it.holds).map(|it| it.part).collect();
     output.value(&json!({"valid": failed.is_empty(), "checks": checks}), || {
@@ -79,12 +79,17 @@ fn signer(bundle: &As2Bundle, file: &Path) -> Result<As2Check, Failure> {
     })
 }
 
-/// Whether this is the file of the message.
-fn content(bundle: &As2Bundle, file: &Path) -> Result<As2Check, Failure> {
+/// Whether this is the file of the message, and, where that can be told, what its partner signed.
+fn content(bundle: &As2Bundle, file: &Path) -> Result<Vec<As2Check>, Failure> {
     let check = |holds, found: &str| As2Check { part: "file", holds, found: found.to_owned() };
     let Some(recorded) = &bundle.parts.file else {
-        return Ok(check(false, "no file is recorded"));
+        return Ok(vec![check(false, "no file is recorded")]);
     };
+    let signed = bundle.signed_file();
+    let mut entity = signed.as_ref().map(|signed| Hasher::new(signed.mic.algorithm.hash()));
+    if let (Some(entity), Some(signed)) = (&mut entity, &signed) {
+        entity.update(signed.head.as_bytes());
+    }
     let cannot = |error| Failure::file(format!("cannot read '{}': {error}", file.display()));
     let mut opened = File::open(file).map_err(cannot)?;
     let mut digest = StreamDigest::new(Sha256::Wanted);
@@ -94,17 +99,29 @@ fn content(bundle: &As2Bundle, file: &Path) -> Result<As2Check, Failure> {
         if count == 0 {
             break;
         }
-        digest.update(block.get(..count).unwrap_or_default());
+        let piece = block.get(..count).unwrap_or_default();
+        digest.update(piece);
+        if let Some(entity) = &mut entity {
+            entity.update(piece);
+        }
+    }
+    let mut checks = Vec::new();
+    if let (Some(entity), Some(signed)) = (entity, signed) {
+        let holds = entity.finish() == signed.mic.digest;
+        let found = if holds { "it covers" } else { "it does not cover" };
+        let found = format!("{found} the file that was given");
+        checks.push(As2Check { part: "signature", holds, found });
     }
     let found = digest.finish();
     let recorded_digests = &recorded.digests;
     let pairs = [(recorded_digests.blake3, found.blake3), (recorded_digests.sha256, found.sha256)];
     let compared: Vec<bool> =
         pairs.into_iter().filter_map(|(recorded, found)| Some(recorded? == found?)).collect();
-    Ok(match compared.as_slice() {
+    checks.push(match compared.as_slice() {
         _ if digest.length() != recorded.size => check(false, "the one given has another size"),
         [] => check(false, "no digest is recorded that it could be compared with"),
         all if all.iter().all(|same| *same) => check(true, "the one given has these digests"),
         _ => check(false, "the one given has another digest"),
-    })
+    });
+    Ok(checks)
 }

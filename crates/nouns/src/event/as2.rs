@@ -29,6 +29,9 @@ pub struct As2Message {
     /// SHA-256 of the certificate that signed it, 64 hexadecimal digits; none: it was not signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<String>,
+    /// What proves that signature, of a message that came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Box<As2Signature>>,
     /// The cipher that it came under; none: it was not encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cipher: Option<String>,
@@ -44,6 +47,16 @@ pub struct As2Message {
     /// The receipt that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<As2Receipt>>,
+}
+
+/// The signature of a message, without what was signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct As2Signature {
+    /// SignedData without content (RFC 5652 §5), with the certificate that made it, DER as base64.
+    pub cms: String,
+    /// The header of what was signed, byte by byte, where the file is the rest of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// A connection under TLS that carried a message of AS2.

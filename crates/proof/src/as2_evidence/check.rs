@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use entrepot_as2_proto::{Mic, Outcome, ReadReceipt, ReceiptError, bare_message_id, read_receipt};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use entrepot_as2_proto::{
+    Mic, Outcome, ReadReceipt, ReceiptError, SignatureError, VerifiedSignature, bare_message_id,
+    read_receipt,
+};
 use entrepot_crypto::{Certificate, NoteVerifier};
 use entrepot_nouns::Event;
 use entrepot_nouns::as2::As2State;
 use entrepot_nouns::event::As2Receipt;
 use entrepot_nouns::transfer::hex;
 
-use super::{As2Bundle, As2Check, As2Parts, opened};
+use super::{As2Bundle, As2Check, As2Parts, SignedFile, opened};
 use crate::receipt;
 
 /// A part that holds, and why.
@@ -28,6 +33,12 @@ impl As2Bundle {
         signer(self)
     }
 
+    /// What the partner signed, if that is the file behind a header which is here.
+    pub fn signed_file(&self) -> Option<SignedFile> {
+        let head = self.parts.signature.as_ref()?.head.clone()?;
+        Some(SignedFile { head, mic: Mic::parse(self.parts.mic.as_deref()?)? })
+    }
+
     /// Checks all of it, offline. Without a key the one that the bundle names is taken: then it
     /// is for the reader to know whose that is.
     pub fn check(&self, key: Option<&NoteVerifier>) -> Vec<As2Check> {
@@ -44,6 +55,7 @@ fn all(bundle: &As2Bundle, key: Option<&NoteVerifier>) -> Vec<As2Check> {
         None => checks.push(fails("record", "its event tells of no message of AS2")),
     }
     let certificates = certificates(bundle, &mut checks);
+    checks.push(signature(bundle, &certificates));
     let signer = mdn(bundle, &certificates, &mut checks);
     owners(bundle, &certificates, signer.as_deref(), &mut checks);
     checks
@@ -87,6 +99,7 @@ fn compared(parts: &As2Parts, said: &As2Parts) -> Vec<As2Check> {
         ("tls", parts.tls == said.tls),
         ("mic", parts.mic == said.mic),
         ("file", parts.file == said.file),
+        ("signature", parts.signature == said.signature),
         ("receipt", parts.receipt == said.receipt),
     ];
     let check = |(part, same)| {
@@ -114,6 +127,39 @@ fn certificates(bundle: &As2Bundle, checks: &mut Vec<As2Check>) -> Vec<Arc<Certi
         }
     }
     good
+}
+
+/// The signature of the message: its certificate has signed content of the digest that was
+/// computed when the message came.
+fn signature(bundle: &As2Bundle, certificates: &[Arc<Certificate>]) -> As2Check {
+    const PART: &str = "signature";
+    let (parts, message) = (&bundle.parts, &bundle.parts.message);
+    let Some(kept) = &parts.signature else {
+        let why = match (&message.signed_by, message.state) {
+            (None, As2State::Refused) => "the message was refused: its signature is not kept",
+            (None, _) => "the message was not signed",
+            (Some(_), As2State::Received) => {
+                "the message was signed, but its signature is not here: it was received before \
+                 signatures were kept, or that was too large"
+            }
+            (Some(_), _) => "the message was signed here: its signature is not kept",
+        };
+        return holds(PART, why);
+    };
+    let Ok(cms) = STANDARD.decode(&kept.cms) else { return fails(PART, "it is no base64") };
+    let Some(mic) = parts.mic.as_deref().and_then(Mic::parse) else {
+        return fails(PART, "no digest is recorded that it could be of");
+    };
+    let is_signer = |it: &&Arc<Certificate>| Some(hex(&it.fingerprint())) == message.signed_by;
+    let trusted: Vec<Arc<Certificate>> = certificates.iter().filter(is_signer).cloned().collect();
+    match VerifiedSignature::check_again(&cms, mic, &trusted) {
+        Ok(verified) => {
+            let signer = hex(&verified.certificate.fingerprint());
+            holds(PART, format!("certificate {signer} signed the content with the recorded MIC"))
+        }
+        Err(SignatureError::Content) => fails(PART, "it is of other content: its digest differs"),
+        Err(error) => fails(PART, error.to_string()),
+    }
 }
 
 /// The fingerprint of who signed the receipt.

@@ -13,7 +13,10 @@ use entrepot_crypto::x509::pem_blocks;
 use entrepot_crypto::{Certificate, PrivateKey};
 use entrepot_db::As2Filter;
 use entrepot_journal::Scope;
-use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal, As2Rejection, As2Tls, FileFact};
+use entrepot_nouns::event::{
+    As2Message, As2Receipt, As2Refusal, As2Rejection, As2Signature, As2Tls, FileFact,
+};
+use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Digests, Fact, Protocol, SiteId};
 use entrepot_testbed::name;
 use serde_json::Value;
@@ -38,6 +41,31 @@ static PAIRS: LazyLock<[Pair; 2]> = LazyLock::new(|| [pair(), pair()]);
 fn mic(of: &[u8]) -> Mic {
     let algorithm = DigestAlgorithm::Sha256;
     Mic { algorithm, digest: algorithm.hash().hash(of) }
+}
+
+const ENTITY: &[u8] = b"Content-Type: application/edi-x12\r\n\r\norder";
+
+/// A signature over an entity, with its certificate.
+fn signature_of(entity: &[u8], (certificate, key): &Pair) -> Vec<u8> {
+    let signer = Signer {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        digest: DigestAlgorithm::Sha256,
+        padding: RsaPadding::Pkcs1,
+        time: 1_769_903_999,
+    };
+    signer.sign(&mic(entity).digest).unwrap()
+}
+
+/// A message that a partner has signed, as it is recorded when it comes.
+fn signed_message(cms: &[u8], ours: &Pair, theirs: &Pair) -> As2Message {
+    let head = "Content-Type: application/edi-x12\r\n\r\n".to_owned();
+    As2Message {
+        mic: Some(mic(ENTITY).text(MicalgStyle::Dashed)),
+        signed_by: Some(hex(&theirs.0.fingerprint())),
+        signature: Some(Box::new(As2Signature { cms: STANDARD.encode(cms), head: Some(head) })),
+        ..message(receipt(Disposition::Processed, ENTITY, ours))
+    }
 }
 
 /// A signed receipt.
@@ -80,6 +108,7 @@ fn message(receipt: As2Receipt) -> As2Message {
         content_type: "application/edi-x12".to_owned(),
         mic: Some(mic(b"order").text(MicalgStyle::Dashed)),
         signed_by: None,
+        signature: None,
         cipher: Some("aes-128-cbc".to_owned()),
         compressed: false,
         head: Some("as2-from: GLOBEX\r\nas2-to: ACME\r\n".to_owned()),
@@ -172,7 +201,7 @@ fn part(place: &str) -> &str {
 async fn evidence_holds_and_what_was_changed_in_it_is_named() {
     let bed = Bed::start().await;
     let [ours, theirs] = &*PAIRS;
-    let uploaded = message(receipt(Disposition::Processed, b"order", ours));
+    let uploaded = signed_message(&signature_of(ENTITY, theirs), ours, theirs);
     let delivered = message(receipt(Disposition::Processed, b"order", theirs));
     let facts = vec![
         Fact::FileUploaded { file: file(&bed, uploaded) },
@@ -250,4 +279,93 @@ async fn what_was_refused_or_rejected_has_its_evidence_too() {
     let mut other = bundles[2].clone();
     other.parts.receipt = Some(receipt(Disposition::Processed, b"", ours));
     assert!(failing(&other).contains(&"receipt"));
+}
+
+#[tokio::test]
+async fn the_signature_of_a_message_proves_itself() {
+    let bed = Bed::start().await;
+    let [ours, theirs] = &*PAIRS;
+    let right = signature_of(ENTITY, theirs);
+    let flipped = |at: usize| {
+        let mut cms = right.clone();
+        cms[at] ^= 1;
+        signed_message(&cms, ours, theirs)
+    };
+    let digest = mic(ENTITY).digest;
+    let in_attributes = right.windows(digest.len()).position(|part| part == digest).unwrap();
+    let in_certificate = right.windows(8).position(|part| part == &theirs.0.der()[300..308]);
+    let whole = || signed_message(&right, ours, theirs);
+    let by_us = hex(&ours.0.fingerprint());
+    let unsigned = As2Message { signed_by: None, signature: None, ..whole() };
+    let signature: &[&str] = &["signature"];
+    let certificates: &[&str] = &["signature", "certificates"];
+    // What the node recorded, word by word: nothing but the signature can tell.
+    let cases: [(&str, As2Message, &[&str]); 11] = [
+        ("as it came", whole(), &[]),
+        ("its end", flipped(right.len() - 1), signature),
+        ("its beginning", flipped(right.len() - 256), signature),
+        ("its digest", flipped(in_attributes), signature),
+        ("its attributes", flipped(in_attributes - 20), signature),
+        // Then the certificate is not the one that is recorded, and the right one is not known.
+        ("its certificate", flipped(in_certificate.unwrap() + 4), certificates),
+        ("another signer", As2Message { signed_by: Some(by_us), ..whole() }, certificates),
+        (
+            "a signature of ours",
+            signed_message(&signature_of(ENTITY, ours), ours, theirs),
+            signature,
+        ),
+        (
+            "other content",
+            signed_message(&signature_of(b"Another: one", theirs), ours, theirs),
+            signature,
+        ),
+        ("unsigned", unsigned, &[]),
+        ("before signatures were kept", As2Message { signature: None, ..whole() }, &[]),
+    ];
+    let facts = cases.iter().map(|(_, message, _)| {
+        let file = file(&bed, message.clone());
+        Fact::FileUploaded { file }
+    });
+    let facts = facts.collect();
+    let mut bundles = bundles(&bed, facts).await;
+    bundles.reverse();
+    for ((what, message, expected), bundle) in cases.iter().zip(&bundles) {
+        let checks = bundle.check(None);
+        assert_eq!(failing(bundle), *expected, "{what}: {checks:#?}");
+        assert_eq!(bundle.parts.signature.as_ref(), message.signature.as_deref(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn evidence_says_whether_the_signature_of_the_message_is_there() {
+    let bed = Bed::start().await;
+    let [ours, theirs] = &*PAIRS;
+    let whole = || signed_message(&signature_of(ENTITY, theirs), ours, theirs);
+    let messages = [
+        whole(),
+        As2Message { signed_by: None, signature: None, ..whole() },
+        As2Message { signature: None, ..whole() },
+    ];
+    let facts = messages.map(|message| Fact::FileUploaded { file: file(&bed, message) });
+    let bundles = bundles(&bed, facts.into()).await;
+    let [old, unsigned, whole] = &bundles[..] else { panic!("not three") };
+    let said = |bundle: &As2Bundle, what: &str| {
+        bundle.check(None).iter().any(|it| it.part == "signature" && it.found.contains(what))
+    };
+    assert!(said(whole, "signed the content with the recorded MIC"));
+    assert!(said(unsigned, "the message was not signed"));
+    assert!(said(old, "before signatures were kept"));
+    for bundle in [old, unsigned] {
+        assert!(!said(bundle, "recorded MIC") && bundle.signed_file().is_none());
+        // A bundle that was written before has no such field.
+        let document = serde_json::to_value(bundle).unwrap();
+        assert!(document["parts"].get("signature").is_none());
+        assert_eq!(failing(bundle), [""; 0]);
+    }
+    // Who takes it out of a bundle is found out by the record.
+    let mut without = whole.clone();
+    without.parts.signature = None;
+    assert_eq!(failing(&without), ["signature"]);
+    let signed = whole.signed_file().unwrap();
+    assert_eq!(mic(&[signed.head.as_bytes(), b"order"].concat()), signed.mic);
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use entrepot_as2_proto::{
     As2Headers, DigestAlgorithm, Disposition, Headers, LeastSecurity, Legacy, Mic, MicalgStyle,
-    OwnKey, Protection, ReceiveOptions, Received, Receiver, is_message_id,
+    OwnKey, Protection, ReceiveOptions, Received, Receiver, SignatureEvidence, is_message_id,
 };
 use entrepot_auth::{As2NotTold, As2OwnKey, As2Partner, AuthError, as2};
 use entrepot_nouns::endpoint::{As2Legacy, As2Protection, As2Security};
-use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal};
+use entrepot_nouns::event::{As2Message, As2Receipt, As2Refusal, As2Signature};
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{Secret, Timestamp};
 use entrepot_vfs::{As2Arrival, IncomingCommand, Session, VfsError};
@@ -242,6 +244,9 @@ impl Incoming {
             content_type: shortened(content_type),
             mic: mic.map(|mic| mic.text(MicalgStyle::default())),
             signed_by: signed_by.map(|signature| hex(&signature.certificate.fingerprint())),
+            signature: received.signature_evidence().map(|SignatureEvidence { detached, head }| {
+                Box::new(As2Signature { cms: STANDARD.encode(detached), head })
+            }),
             cipher: received.cipher.map(|cipher| cipher.name().to_owned()),
             compressed: received.compressed,
             head: Some(self.head.clone()),

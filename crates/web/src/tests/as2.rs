@@ -110,7 +110,14 @@ async fn every_form_that_is_agreed_is_taken() {
         let name = if at == 0 { "order.edi".to_owned() } else { format!("order ({at}).edi") };
         assert_eq!(partner.file(&node, &format!("/in/{name}")).await, payload, "{at}");
     }
-    let ciphers: Vec<_> = received(&node).await.into_iter().map(|message| message.cipher).collect();
+    let received = received(&node).await;
+    // What was signed compressed is not the header and the file.
+    let kept = received.iter().map(|it| it.signature.as_ref().map(|it| it.head.is_some()));
+    let kept: Vec<Option<bool>> = kept.collect();
+    let (whole, compressed, unsigned) = (Some(true), Some(false), None);
+    let expected = [whole, unsigned, unsigned, compressed, compressed, whole, whole, whole];
+    assert_eq!(kept, expected);
+    let ciphers: Vec<_> = received.into_iter().map(|message| message.cipher).collect();
     assert_eq!(ciphers[5].as_deref(), Some("triple-des-cbc"));
     assert_eq!(ciphers[2], None);
 }
