@@ -183,6 +183,10 @@ fn pyas2lib_takes_the_same_messages_in_the_same_run() -> Result<()> {
     assert_eq!(iterations.len(), 4);
     ensure!(iterations.iter().all(|iteration| iteration["verified"] == 7), "{report}");
     let rounds: Vec<&Value> = report["rounds"].as_array().into_iter().flatten().collect();
+    // What Python spends is not the client's, which started it.
+    let theirs = &report["medians"][1];
+    let of = |whose: &str| theirs[format!("{whose}_cpu_seconds_per_unit")].as_f64();
+    ensure!(of("client") < of("server"), "{theirs}");
     ensure!(rounds.iter().zip(names.repeat(2)).all(|(it, name)| it["workload"] == name));
     ensure!(!folder.path().join("bench-as2").exists(), "its folder stays");
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::process::{spent, spent_by_group};
+use crate::process::{spent, spent_by_group, spent_here};
 
 /// The server's CPU time cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,7 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy)]
 pub(crate) struct CpuTime {
     pub(crate) server: Option<Duration>,
+    /// Of this process alone: it may have started the server.
     pub(crate) client: Option<Duration>,
 }
 
@@ -45,7 +46,7 @@ impl Watch {
             (None, Some(pid)) => Some(spent(pid).ok_or(WatchError::NoProcess(pid))?.cpu),
             (None, None) => None,
         };
-        Ok(CpuTime { server, client: spent(std::process::id()).map(|spent| spent.cpu) })
+        Ok(CpuTime { server, client: spent_here() })
     }
 }
 
