@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use entrepot_net::tls::TlsVersion;
 use entrepot_nouns::Env;
-use http_body_util::BodyExt as _;
 use hyper::Method;
 use tokio::task::JoinSet;
 
@@ -102,25 +101,6 @@ pub async fn run(name: RowName, bench: &ProcedureBench, env: &Env) -> Result<Hos
     let costs = RowCosts::read(bench.watched)?.since(&before);
     done.into_iter().for_each(|(_, done)| tally.add(done));
     Ok(HostRow::of(name, bench.clients, &tally, time, costs))
-}
-
-/// What the server has at an address, for which somebody signs in.
-///
-/// # Errors
-/// The server refuses, or goes away.
-pub async fn look(target: &Target, login: &Login) -> Result<Bytes, BenchError> {
-    let version = HttpVersion::Http1;
-    let dialler = Dialler::new(target, version, TlsVersion::Tls13)?;
-    let fields = Fields::new(Client { target, version, login: Some(login), number: 1 })?;
-    let request = fields.request(Method::GET, &target.folder, Content::none())?;
-    let mut sender = dialler.open(&Line::default()).await?;
-    let response = sender.send(request).await?;
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    if status.is_success() {
-        return Ok(body);
-    }
-    Err(BenchError::Refused { method: Method::GET.to_string(), status })
 }
 
 /// Has all clients do the same at once.

@@ -245,8 +245,9 @@ impl Table<'_> {
                     debug: setup.debug,
                     host: setup.host,
                 };
+                let handles = node.handles(setup.host) + u64::from(*sessions);
                 node.deploy(&deployed).await?;
-                node.wait_for_idle(&model, *sessions, self.env).await?;
+                node.wait_for_handles(setup.host, handles, self.env).await?;
                 let costs = RowCosts::read(node.watched(setup.host));
                 let costs = costs.map_err(|error| Failure::start(error.to_string()))?;
                 let size = format!("{entities} entities, {sessions} sessions");

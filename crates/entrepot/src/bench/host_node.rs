@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use entrepot_loadgen::https::{BenchError, Login, Target};
 use entrepot_loadgen::procedures::{self, ProcedureBench, RowCosts, RowName, Watched};
+use entrepot_loadgen::process::spent;
 use entrepot_nouns::{Env, Name, Secret};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -138,15 +139,12 @@ impl BenchNode {
         model: &str,
         procedure: &str,
     ) -> Result<Target, Failure> {
-        self.address(side, &format!("{model}/procedures/{procedure}"))
-    }
-
-    fn address(&self, side: ServerSide, of_model: &str) -> Result<Target, Failure> {
         let server = match side {
             ServerSide::Clear => format!("http://{}", self.http),
             ServerSide::Tls => format!("https://{}", self.https),
         };
-        Target::address(&format!("{server}/api/v1/models/{of_model}")).map_err(Failure::usage)
+        let address = format!("{server}/api/v1/models/{model}/procedures/{procedure}");
+        Target::address(&address).map_err(Failure::usage)
     }
 
     /// The account that calls, with its password.
@@ -209,30 +207,29 @@ impl BenchNode {
         }
     }
 
-    /// Waits until so many sessions of a model rest at home.
-    pub(super) async fn wait_for_idle(
+    /// Connections and files that a host has open.
+    pub(super) fn handles(&self, side: HostSide) -> u64 {
+        let spent = self.host(side).child.id().and_then(spent);
+        spent.map(|spent| spent.handles).unwrap_or_default()
+    }
+
+    /// Waits until a host has so many handles, and all its sessions are at home.
+    pub(super) async fn wait_for_handles(
         &self,
-        model: &str,
-        sessions: u16,
+        side: HostSide,
+        wanted: u64,
         env: &Env,
     ) -> Result<(), Failure> {
-        let pool = self.address(ServerSide::Clear, &format!("{model}/pool"))?;
-        let (login, began) = (self.login(), env.elapsed());
-        loop {
-            // A model that was just applied is not there yet.
-            let told = procedures::look(&pool, &login).await;
-            let told = told.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
-            let told = told.unwrap_or_default();
-            if told["idle"]["now"].as_u64() == Some(u64::from(sessions)) {
-                return Ok(());
-            }
+        let began = env.elapsed();
+        while self.handles(side) < wanted {
             if env.elapsed().saturating_sub(began) > PATIENCE {
-                let log = self.server.log();
-                let what = format!("the sessions of '{model}' do not open: {told}\n{log}");
+                let (open, log) = (self.handles(side), self.server.log());
+                let what = format!("sessions do not open: {open} handles of {wanted}\n{log}");
                 return Err(Failure::new("EP0209", Exit::Failed, what));
             }
             tokio::time::sleep(LOOK).await;
         }
+        self.rests(env).await
     }
 
     /// Closes all sessions of a model.

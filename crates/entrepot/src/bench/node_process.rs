@@ -74,7 +74,7 @@ impl NodeProcess {
         std::fs::read_to_string(self.folder.join("server.log")).unwrap_or_default()
     }
 
-    /// Stops it.
+    /// Stops it as a crash would, without a word.
     pub(super) async fn stop(&mut self) -> Result<(), Failure> {
         let stopped = self.child.kill().await;
         stopped.map_err(|error| Failure::start(format!("the node cannot be stopped: {error}")))
