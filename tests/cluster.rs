@@ -77,11 +77,8 @@ fn a_database_outage_loses_nothing_and_doubles_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Within this the jobs of a node that was killed go on elsewhere; the machine is busy with the
-/// other tests.
-const TAKE_OVER: Duration = Duration::from_secs(5);
-/// How long a program of the rule takes.
-const WORK: &str = "#!/bin/sh\nsleep 4\n";
+/// A program of the rule ends when it may, however busy the machine is.
+const WORK: &str = "#!/bin/sh\nuntil [ -e \"$0.may-end\" ]; do sleep 0.2; done\n";
 /// Files, and so jobs, of the test of two nodes.
 const FILES: usize = 12;
 
@@ -110,7 +107,7 @@ fn slow_rule(node: &Node) -> Result<std::path::PathBuf> {
     let documents = format!(
         "endpoint: {{name: partner, target: {{directory: {{path: {}}}}}}}\n---\n\
          rule:\n  name: to-partner\n  when: {{event: file.uploaded}}\n  do:\n    \
-         - exec: {{argv: [{}], timeout_seconds: 60}}\n    \
+         - exec: {{argv: [{}], timeout_seconds: 600}}\n    \
          - deliver: {{endpoint: partner, path: '{{name}}', existing: refuse}}\n",
         text(&inbox)?,
         text(&work)?
@@ -163,10 +160,10 @@ fn the_jobs_of_a_node_that_is_killed_are_done_once_by_the_other() -> Result<()> 
         Ok((known.as_array().map_or(0, Vec::len) == FILES).then_some(()))
     })?;
     second.start()?;
-    let held = held_by(&second, "n1")?;
-    ensure!(!held.is_empty(), "the first node works on nothing");
+    let held = second.until("the first node to work", || {
+        Ok(Some(held_by(&second, "n1")?).filter(|held| !held.is_empty()))
+    })?;
     first.kill()?;
-    let killed = Instant::now();
     second.until("the jobs of the first node to be taken over", || {
         let ended = |state| jobs_in(&second, state);
         let done: BTreeSet<String> =
@@ -174,9 +171,8 @@ fn the_jobs_of_a_node_that_is_killed_are_done_once_by_the_other() -> Result<()> 
         let taken: BTreeSet<String> = held_by(&second, "n2")?.union(&done).cloned().collect();
         Ok(held.is_subset(&taken).then_some(()))
     })?;
-    let took = killed.elapsed();
-    ensure!(took < TAKE_OVER + Duration::from_secs(1), "jobs waited for {took:?}");
     assert_eq!(state_of(&second, "n1")?, "silent");
+    std::fs::write(first.scratch().join("bin/work.may-end"), "")?;
     second.until("all jobs to be done", || {
         Ok((jobs_in(&second, "done")?.len() == FILES).then_some(()))
     })?;

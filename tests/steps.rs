@@ -94,11 +94,13 @@ rule:
     ensure!(text == format!("{lines}\n"), "{text}");
     steps.put("cut/c.bin", &records)?;
     ensure!(steps.delivered("c.joined")? == records, "the whole differs from its parts");
-    let listed = steps.login.sftp_batch(&steps.node, "ls -1 parts\n")?;
-    let listed = String::from_utf8_lossy(&listed.stdout);
-    for name in ["c.0001", "c.0002", "2.count"] {
-        ensure!(listed.contains(name), "{name}: {listed}");
-    }
+    // The copy comes behind the delivery.
+    steps.node.until("the parts and their count", || {
+        let listed = steps.login.sftp_batch(&steps.node, "ls -1 parts\n")?;
+        let listed = String::from_utf8_lossy(&listed.stdout);
+        let wanted = ["c.0001", "c.0002", "2.count"];
+        Ok(wanted.iter().all(|name| listed.contains(name)).then_some(()))
+    })?;
     // A record is missing.
     steps.put("zos/d.bin", &records[..100])?;
     let failed = steps.node.until("the job to fail", || {
