@@ -15,11 +15,7 @@ pub(crate) fn shows(terminal: &Terminal, at: Option<Place>, wanted: &str) -> boo
     let Some(at) = at else {
         return wanted.is_empty() || terminal.rows().iter().any(|row| row.contains(wanted));
     };
-    let screen = terminal.screen();
-    let begin = position(screen, at);
-    let end = begin.saturating_add(wanted.chars().count());
-    end <= screen.cells()
-        && text::characters(screen, begin..end, terminal.page()).eq(wanted.chars())
+    characters_at(terminal, at, wanted.chars().count()).eq(wanted.chars())
 }
 
 /// So many letters from a place on, without blanks at the end.

@@ -18,10 +18,12 @@ pub(crate) fn works(device: &str, address: &HostAddress, steps: &[Step]) -> Vec<
         "device": device,
         "rows": size.rows,
         "columns": size.columns,
-        "enhanced": true,
         "steps": steps.iter().map(order).collect::<Vec<_>>(),
     });
+    // It writes a log where it is.
+    let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(python())
+        .current_dir(folder.path())
         .args(["-c", include_str!("tnz_peer.py")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -40,7 +42,7 @@ fn python() -> PathBuf {
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")),
         PathBuf::from,
     );
-    let python = target.join("clients-venv/bin/python3");
+    let python = std::path::absolute(target.join("clients-venv/bin/python3")).unwrap();
     assert!(python.exists(), "'{}' is missing: run scripts/need test", python.display());
     python
 }

@@ -1,7 +1,7 @@
 """tnz as a client of the player: does the steps of its standard input, and prints what the screen
 showed before the last key.
 
-One JSON object: host, port, device, rows, columns, enhanced, and steps, of which each is
+One JSON object: host, port, device, rows, columns, and steps, of which each is
 {"see": [row, column, text]}, {"fill": [row, column, text]} or {"press": aid}.
 """
 
@@ -45,11 +45,11 @@ def main():
     terminal = Tnz(name="player")
     terminal.terminal_type = order["device"]
     terminal.amaxrow, terminal.amaxcol = order["rows"], order["columns"]
-    terminal.use_tn3270e = order["enhanced"]
+    terminal.use_tn3270e = True
     terminal.encoding = "cp037"
     terminal.connect(order["host"], order["port"])
-    last, steps = [], order["steps"]
-    for number, step in enumerate(steps):
+    last = []
+    for step in order["steps"]:
         [(verb, what)] = step.items()
         wait_for(terminal, lambda: is_free(terminal), f"a free keyboard for {step}")
         if verb == "see":

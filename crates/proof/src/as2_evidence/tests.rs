@@ -45,16 +45,19 @@ fn mic(of: &[u8]) -> Mic {
 
 const ENTITY: &[u8] = b"Content-Type: application/edi-x12\r\n\r\norder";
 
-/// A signature over an entity, with its certificate.
-fn signature_of(entity: &[u8], (certificate, key): &Pair) -> Vec<u8> {
-    let signer = Signer {
+fn signer((certificate, key): &Pair) -> Signer {
+    Signer {
         certificate: certificate.clone(),
         key: key.clone(),
         digest: DigestAlgorithm::Sha256,
         padding: RsaPadding::Pkcs1,
         time: 1_769_903_999,
-    };
-    signer.sign(&mic(entity).digest).unwrap()
+    }
+}
+
+/// A signature over an entity, with its certificate.
+fn signature_of(entity: &[u8], pair: &Pair) -> Vec<u8> {
+    signer(pair).sign(&mic(entity).digest).unwrap()
 }
 
 /// A message that a partner has signed, as it is recorded when it comes.
@@ -69,7 +72,7 @@ fn signed_message(cms: &[u8], ours: &Pair, theirs: &Pair) -> As2Message {
 }
 
 /// A signed receipt.
-fn receipt(disposition: Disposition, of: &[u8], (certificate, key): &Pair) -> As2Receipt {
+fn receipt(disposition: Disposition, of: &[u8], pair: &Pair) -> As2Receipt {
     let recipient = As2Name::new("ACME").unwrap();
     let mdn = As2Mdn {
         recipient: &recipient,
@@ -79,22 +82,16 @@ fn receipt(disposition: Disposition, of: &[u8], (certificate, key): &Pair) -> As
         style: MicalgStyle::Dashed,
         reporting_ua: "a test",
     };
-    let signer = Signer {
-        certificate: certificate.clone(),
-        key: key.clone(),
-        digest: DigestAlgorithm::Sha256,
-        padding: RsaPadding::Pkcs1,
-        time: 1_769_903_999,
-    };
     let document = mdn.document("inner-0123456789abcdef");
-    let document = signed(&document, &signer, MicalgStyle::Dashed, "outer-9876543210").unwrap();
+    let document =
+        signed(&document, &signer(pair), MicalgStyle::Dashed, "outer-9876543210").unwrap();
     As2Receipt {
         message_id: "<r@acme>".to_owned(),
         content_type: document.content_type,
         body: STANDARD.encode(document.body),
         url: None,
         head: Some("content-type: multipart/signed\r\n".to_owned()),
-        certificate: Some(STANDARD.encode(certificate.der())),
+        certificate: Some(STANDARD.encode(pair.0.der())),
     }
 }
 
