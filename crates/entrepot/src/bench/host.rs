@@ -252,7 +252,7 @@ impl Table<'_> {
                 let costs = costs.map_err(|error| Failure::start(error.to_string()))?;
                 let size = format!("{entities} entities, {sessions} sessions");
                 let name = RowName { row: format!("at rest, {size}"), screens: 0 };
-                self.push(HostRow::at_rest(name, 0, costs));
+                self.push(HostRow::at_rest(name, costs));
                 let bench = setup.bench(node, args, &model)?;
                 let name = RowName { row: format!("search, {size}"), screens };
                 self.called(name, &bench).await?;

@@ -148,9 +148,9 @@ impl HostRow {
     }
 
     /// Of sessions that rest, and of which nothing but the memory is told.
-    pub fn at_rest(name: RowName, sessions: usize, costs: RowCosts) -> HostRow {
+    pub fn at_rest(name: RowName, costs: RowCosts) -> HostRow {
         let costs = RowCosts { server_bytes: costs.server_bytes, ..RowCosts::default() };
-        HostRow::of(name, sessions, &Tally::default(), Duration::ZERO, costs)
+        HostRow::of(name, 0, &Tally::default(), Duration::ZERO, costs)
     }
 
     /// As every measurement is reported: a unit is a screen.
