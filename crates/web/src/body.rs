@@ -22,9 +22,9 @@ use crate::shared::CountedRequest;
 use crate::tasks::ConnectionTasks;
 
 /// The body of a request. If it is dropped before its end, some of the rest is read and thrown
-/// away: a client of HTTP/1.1 that is still sending would take a closed connection for a broken
-/// one, and not read why it was refused. In HTTP/2 the stream is reset behind the answer (RFC 9113
-/// §8.1).
+/// away: a client that is still sending would not read why it was refused. Of HTTP/1.1 it would
+/// take a closed connection for a broken one. Of HTTP/2 the stream may be reset behind the answer
+/// (RFC 9113 §8.1), but clients lose an answer that comes together with its reset (curl 7.88).
 pub(crate) struct RequestBody {
     /// `None` only while it is dropped.
     inner: Option<Incoming>,

@@ -151,11 +151,7 @@ async fn respond(
 
 /// What becomes of a body that no handler reads.
 fn rest_of(request: &Request<Incoming>) -> Rest {
-    match request.version() {
-        Version::HTTP_2 => Rest::Dropped,
-        _ if request.headers().contains_key(EXPECT) => Rest::Unsent,
-        _ => Rest::Read,
-    }
+    if request.headers().contains_key(EXPECT) { Rest::Unsent } else { Rest::Read }
 }
 
 /// Whether the listener serves what the path belongs to.

@@ -1,9 +1,25 @@
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use entrepot_net::tls::{LoadClient, TlsVersion};
 use entrepot_nouns::Protocol;
 use entrepot_nouns::http::{HttpOptions, HttpService};
+use hyper::Request;
+use hyper::body::{Body, Frame};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::client::basic;
 use super::fixture::Node;
 
+/// A part of a body.
+const PIECE: &[u8] = &[b'x'; 64 << 10];
 const SESSION: &str = "GET /api/v1/session";
 
 #[tokio::test]
@@ -99,4 +115,52 @@ async fn pages_of_other_sites_and_hosts_of_nobody_get_nothing() {
     assert_eq!((answer.status, answer.code().as_str()), (415, "EP1008"));
     client.send("GET /api/v1/session HTTP/1.1\r\n\r\n").await;
     assert_eq!(client.answer().await.code(), "EP1013");
+}
+
+/// The body of a request, which tells how much of it was taken.
+struct Told {
+    left: usize,
+    ended: Option<oneshot::Sender<()>>,
+}
+
+impl Body for Told {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(left) = self.left.checked_sub(PIECE.len()) else {
+            let _ = self.ended.take().map(|ended| ended.send(()));
+            return Poll::Ready(None);
+        };
+        self.left = left;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(PIECE)))))
+    }
+}
+
+/// Some clients of HTTP/2 lose an answer that comes together with the reset of its stream.
+#[tokio::test]
+async fn the_rest_of_a_refused_body_is_read_in_http2() {
+    let mut options = HttpOptions::default();
+    options.limits.api_body_bytes = 100;
+    let node = Node::start_with(Protocol::Https, options).await;
+    let client = LoadClient::unverified("localhost", TlsVersion::Tls13).unwrap().speaking(&[b"h2"]);
+    let stream = TcpStream::connect(node.address).await.unwrap();
+    let (stream, _) = client.connect(stream).await.unwrap();
+    let (mut requests, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let (sender, ended) = oneshot::channel();
+    let request = Request::post("https://localhost/api/v1/accounts")
+        .header("authorization", basic("admin").trim_start_matches("Authorization: ").trim())
+        .header("content-type", "application/json")
+        .body(Told { left: 15 << 20, ended: Some(sender) })
+        .unwrap();
+    let answer = requests.send_request(request).await.unwrap();
+    assert_eq!(answer.status(), 413);
+    timeout(Duration::from_secs(20), ended).await.unwrap().expect("it was cut");
+    drop((requests, answer));
+    connection.await.unwrap().unwrap();
 }
