@@ -6,7 +6,8 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use entrepot_nouns::Secret;
 
 use crate::limits::{
-    HASH_LANES, HASH_MEMORY_KIB, HASH_PASSES, HASH_WORK_KIB, PASSWORD_BYTES, PHC_BYTES,
+    HASH_LANES, HASH_MEMORY_KIB, HASH_PASSES, HASH_WORK_KIB, NEW_HASH_MEMORY_KIB,
+    NEW_HASH_WORK_KIB, PASSWORD_BYTES, PHC_BYTES,
 };
 
 /// What one hash costs.
@@ -28,6 +29,27 @@ impl Default for HashCost {
 }
 
 impl HashCost {
+    /// What an operator chose for new passwords, in MiB of memory and passes over it.
+    ///
+    /// # Errors
+    /// It would protect too little, or keep the machine busy for long.
+    pub fn chosen(memory_mib: u32, passes: u32) -> Result<HashCost, PasswordError> {
+        let cost = HashCost { memory_kib: memory_mib.saturating_mul(1024), passes, lanes: 1 };
+        cost.check_bounds().map_err(|error| match error {
+            PasswordError::Unusable(problem) => PasswordError::Cost(problem),
+            other => other,
+        })?;
+        if cost.memory_kib < NEW_HASH_MEMORY_KIB || cost.work_kib() < NEW_HASH_WORK_KIB {
+            return Err(PasswordError::Cost(format!(
+                "{memory_mib} MiB and {passes} passes protect too little: the memory is {} MiB at \
+                 least, and {} when multiplied by the passes",
+                NEW_HASH_MEMORY_KIB >> 10,
+                NEW_HASH_WORK_KIB >> 10
+            )));
+        }
+        Ok(cost)
+    }
+
     /// So cheap that it protects nothing: for tests.
     pub fn for_tests() -> Self {
         HashCost { memory_kib: 64, passes: 1, lanes: 1 }
@@ -72,6 +94,9 @@ pub enum PasswordError {
     /// Not a hash that this program understands.
     #[error("the password hash cannot be used: {0}")]
     Unusable(String),
+    /// New hashes may not cost this.
+    #[error("{0}")]
+    Cost(String),
 }
 
 /// Refuses a password that [`hash`] would refuse, without any work.
@@ -200,6 +225,28 @@ mod tests {
         assert!(is_outdated(&phc, HashCost::default()));
         assert_eq!((memory_kib(&phc), memory_kib("plain")), (64, 0));
         assert!(!verify(&Secret::new(*b"x"), &dummy(cost).unwrap()).unwrap());
+    }
+
+    #[test]
+    fn what_new_hashes_cost_is_neither_too_little_nor_too_much() {
+        let usual = HashCost::default();
+        assert_eq!(HashCost::chosen(64, 3).unwrap(), usual);
+        for (memory_mib, passes) in [(7, 5), (12, 3), (19, 2), (46, 1), (1024, 4)] {
+            HashCost::chosen(memory_mib, passes).unwrap();
+        }
+        for (memory_mib, passes) in [
+            (0, 0),
+            (6, 64),
+            (7, 4),
+            (34, 1),
+            (64, 0),
+            (1025, 1),
+            (1024, 5),
+            (7, 65),
+            (u32::MAX, 3),
+        ] {
+            HashCost::chosen(memory_mib, passes).unwrap_err();
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use entrepot_crypto::HashCost;
 use entrepot_engine::limits::WORK_BYTES;
 use entrepot_nouns::Name;
 use entrepot_nouns::ftp::Ports;
@@ -63,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) passive_ports: Option<Ports>,
     /// A file of passwords that nobody may set, one a line.
     pub(crate) refused_passwords: Option<PathBuf>,
+    /// What the hashes of new passwords cost.
+    pub(crate) hash_cost: HashCost,
     /// Where the signed heads of the journal are sent.
     pub(crate) sinks: Vec<SinkConfig>,
 }
@@ -193,10 +196,27 @@ impl Default for Sandbox {
     }
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Passwords {
     refused: Option<PathBuf>,
+    hash_memory_mib: u32,
+    hash_passes: u32,
+}
+
+impl Default for Passwords {
+    fn default() -> Self {
+        let HashCost { memory_kib, passes, .. } = HashCost::default();
+        Passwords { refused: None, hash_memory_mib: memory_kib >> 10, hash_passes: passes }
+    }
+}
+
+impl Passwords {
+    fn hash_cost(&self) -> Result<HashCost, Failure> {
+        HashCost::chosen(self.hash_memory_mib, self.hash_passes).map_err(|error| {
+            Failure::config(format!("passwords.hash_memory_mib, passwords.hash_passes: {error}"))
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -337,6 +357,7 @@ impl Config {
             exec: parsed.exec.checked()?,
             protect_system: parsed.sandbox.protect_system,
             passive_ports: parsed.ftp.passive_ports,
+            hash_cost: parsed.passwords.hash_cost()?,
             refused_passwords: parsed.passwords.refused.map(|file| base.join(file)),
             sinks: parsed.audit.checked(&base)?,
             data,
@@ -466,6 +487,8 @@ mod tests {
             ("[exec]\nallow = ['scan']", "exec.allow: 'scan' is no absolute path"),
             ("[exec]\nwrite = ['out']", "exec.write: 'out' is no absolute path"),
             ("[exec]\nisolation = 'none'", "entrepot.toml:2:13: unknown variant `none`"),
+            ("[passwords]\nhash_passes = 0", "64 MiB and 0 passes protect too little"),
+            ("[passwords]\nhash_memory_mib = 2000", "passwords.hash_memory_mib, passwords.hash"),
             ("[ftp]\npassive_ports = '9-1'", "entrepot.toml:2:17: '9-1' is not a range of ports"),
             ("master_key = 'plain'", "master_key: use 'file:PATH' or 'env:NAME'"),
             (

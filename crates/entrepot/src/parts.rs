@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use entrepot_admin::{Admin, AdminParts, RefusedPasswords, RuleCritics, RuleDryRunner};
 use entrepot_auth::Directory;
+use entrepot_crypto::HashCost;
 use entrepot_crypto::seal::MasterKey;
 use entrepot_db::{Db, DbError, DbOptions, Incarnation, NodeIdentity, OldTables};
 use entrepot_engine::DryRunner;
@@ -38,6 +39,7 @@ pub(crate) struct Parts {
     own_files: OwnFiles,
     /// Passwords that nobody may set.
     refused_passwords: Option<PathBuf>,
+    hash_cost: HashCost,
 }
 
 /// What opening may change of a state that an older program, or a crash, left.
@@ -90,6 +92,7 @@ impl LocalParts {
             allowed: config.exec.allowed.clone(),
             own_files: config.kept_from_endpoints(),
             refused_passwords: config.refused_passwords.clone(),
+            hash_cost: config.hash_cost,
         }
     }
 }
@@ -185,6 +188,7 @@ impl Parts {
             directory,
             env: self.env.clone(),
         })
+        .with_hash_cost(self.hash_cost)
         .with_refused_passwords(self.refused_passwords.clone().map(refused_passwords))
         .with_rule_check(entrepot_engine::check_rule)
         .with_rule_explainer(entrepot_engine::explain)

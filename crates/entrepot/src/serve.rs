@@ -301,7 +301,8 @@ impl Core {
         let parts = Parts::open_to_serve(config).await?;
         let env = parts.env.clone();
         let directory = Directory::new(parts.db.clone(), env, parts.master.clone());
-        let gate = Gate::new(directory.clone(), parts.recorder.clone(), GateOptions::default());
+        let options = GateOptions { cost: config.hash_cost };
+        let gate = Gate::new(directory.clone(), parts.recorder.clone(), options);
         let admin = parts.admin(Some(directory.clone()));
         if parts.away.is_none() {
             admin.join().await.map_err(|error| crate::ask::problem(error.into()))?;

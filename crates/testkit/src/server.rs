@@ -12,6 +12,10 @@ use tempfile::TempDir;
 /// Longest wait for something that should happen at once.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The cheapest hashes of new passwords that a node takes: with the usual ones the tests would spend
+/// an eighth of their time on passwords.
+const CHEAP_PASSWORDS: &str = "[passwords]\nhash_memory_mib = 7\nhash_passes = 5";
+
 /// A node in a folder of its own. The program is the one given to [`Node::new`].
 pub struct Node {
     program: PathBuf,
@@ -51,7 +55,8 @@ impl Node {
     fn init(&self, options: &[&str]) -> Result<()> {
         let mut init = Command::new(&self.program);
         init.args(["init", "--sftp", "127.0.0.1:0", "--ops", "127.0.0.1:0"]).arg(self.home());
-        run(init.args(options)).map(drop)
+        run(init.args(options))?;
+        self.configure(CHEAP_PASSWORDS)
     }
 
     /// One more node of the installation of `first`, on the database at `url`, made with
@@ -62,6 +67,7 @@ impl Node {
         join.args(["node", "join", "--database", url, "--node", name, "--ops", "127.0.0.1:0"]);
         join.arg("--master-key").arg(first.home().join("data/master.key")).arg(node.home());
         run(&mut join)?;
+        node.configure(CHEAP_PASSWORDS)?;
         Ok(node)
     }
 
