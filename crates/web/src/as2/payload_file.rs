@@ -30,6 +30,11 @@ impl<'a> PayloadFile<'a> {
         headers: Option<&Headers>,
         bytes: &[u8],
     ) -> Result<(), VfsError> {
+        if !self.batch.is_empty() {
+            // It is more than one piece: to grow once is cheaper than to double a few times.
+            let most = BATCH_BYTES + bytes.len();
+            self.batch.reserve(most.saturating_sub(self.batch.len()));
+        }
         self.batch.extend_from_slice(bytes);
         if self.batch.len() >= BATCH_BYTES { self.flush(headers).await } else { Ok(()) }
     }
