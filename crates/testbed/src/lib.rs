@@ -10,7 +10,9 @@
 pub mod authenticator;
 pub mod provider;
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use entrepot_crypto::{HashCost, MasterKey, SealingContext, password};
 use entrepot_db::{Db, DbOptions};
@@ -143,6 +145,7 @@ impl Testbed {
     async fn start_in(folder: TempDir, env: Env) -> Testbed {
         let url = format!("sqlite://{}", database_in(folder.path()).display());
         let options = DbOptions { env: env.clone(), ..DbOptions::default() };
+        fs::write(database_in(folder.path()), empty_database().await).unwrap();
         let db = Db::open(&url, options).await.unwrap();
         let recorder = recorder(&folder.path().join("journal"), NODE, &env);
         let journal = recorder.journal().clone();
@@ -190,6 +193,21 @@ impl Testbed {
         let context = SealingContext::endpoint(&name("main"), &name(called), &field);
         *field.sealed = Some(self.master.seal(&self.env, &context, secret).unwrap());
     }
+}
+
+/// The file of a database that has its tables and nothing in them. They are made once for all tests
+/// of a program, of which many begin with one.
+async fn empty_database() -> &'static [u8] {
+    static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(made) = EMPTY.get() {
+        return made;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", database_in(folder.path()).display());
+    let db = Db::open(&url, DbOptions::default()).await.unwrap();
+    let copy = folder.path().join("copy");
+    db.copy_to(&copy).await.unwrap();
+    EMPTY.get_or_init(|| fs::read(copy).unwrap())
 }
 
 fn database_in(folder: &Path) -> PathBuf {

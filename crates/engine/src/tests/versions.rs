@@ -201,9 +201,8 @@ async fn a_waiting_job_ends_by_the_document_that_it_was_made_of() {
     world.start();
     let all = JobFilter::default();
     let waiting = async |world: &World| {
-        let jobs = world.db.jobs(SITE, &all).await.unwrap();
-        let waits = jobs.iter().filter(|job| job.error.is_some() && job.state == JobState::Ready);
-        waits.count() == EACH * STEPS * FATES.len()
+        let waiting = "SELECT COUNT(*) FROM jobs WHERE state = 'ready' AND error IS NOT NULL";
+        world.number(waiting.to_owned()).await == i64::try_from(EACH * STEPS * FATES.len()).unwrap()
     };
     world.until(waiting).await;
     for job in world.db.jobs(SITE, &all).await.unwrap() {
@@ -219,8 +218,8 @@ async fn a_waiting_job_ends_by_the_document_that_it_was_made_of() {
     world.upload("/in/disabled0-late", b"late").await;
     world.file_access.targets.lock().extend(away);
     let ended = async |world: &World| {
-        let jobs = world.db.jobs(SITE, &all).await.unwrap();
-        jobs.iter().all(|job| !matches!(job.state, JobState::Ready | JobState::Running))
+        let left = "SELECT COUNT(*) FROM jobs WHERE state IN ('ready', 'running')";
+        world.number(left.to_owned()).await == 0
     };
     world.until(ended).await;
     world.projected().await;
