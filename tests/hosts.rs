@@ -1,6 +1,7 @@
 //! A terminal on a host, by the command line. The host is the other half of the protocol over a
 //! socket: a logo, a sign-on with a hidden field, and a menu.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -467,7 +468,24 @@ fn procedures_are_called_over_https_and_by_rules() -> Result<()> {
     }
     let (status, described) = loans.ask("bob", "GET", "/procedures/openapi.json", "")?;
     let paths = described["paths"].as_object().context("no paths")?;
-    ensure!(status == 200 && paths.keys().eq(["/api/v1/models/loans/procedures/find_loans"]));
+    let base = "/api/v1/models/loans";
+    let wanted = [
+        "procedures/find_loans",
+        "sessions",
+        "sessions/{id}",
+        "sessions/{id}/suspend",
+        "sessions/{id}/resume",
+        "sessions/{id}/procedures/find_loans",
+    ];
+    let wanted: BTreeSet<String> = wanted.iter().map(|path| format!("{base}/{path}")).collect();
+    ensure!(
+        status == 200 && paths.keys().collect::<BTreeSet<_>>() == wanted.iter().collect(),
+        "{paths:?}"
+    );
+    let of_session = &paths[&format!("{base}/sessions/{{id}}/procedures/find_loans")]["post"];
+    ensure!(of_session["operationId"] == "find_loans_in_session", "{of_session}");
+    let at_once = &paths[&format!("{base}/procedures/find_loans")]["post"];
+    ensure!(of_session["responses"] == at_once["responses"], "{of_session}");
     // Nothing that is secret is shown.
     let node = &loans.node;
     let shown = node.cli(&["model", "show", "loans"])?;

@@ -16,6 +16,7 @@ mod jobs;
 mod links;
 mod live;
 mod live_stream;
+mod model_openapi;
 mod nodes;
 mod nouns;
 mod openapi;

@@ -25,16 +25,22 @@ fn description() -> Value {
             methods.insert(route.method.as_str().to_ascii_lowercase(), operation);
         }
     }
+    let info = json!({
+        "title": "Entrepot",
+        "version": "1",
+        "description": "The administration of an Entrepot installation. Every address is about \
+            the site of the account that signs in; administrators of 'main' name another one by \
+            'site'.",
+        "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+    });
+    document(&info, paths, schemas)
+}
+
+/// A description of operations and of the types that they name.
+pub(super) fn document(info: &Value, paths: Map<String, Value>, schemas: Schemas) -> Value {
     json!({
         "openapi": "3.1.0",
-        "info": {
-            "title": "Entrepot",
-            "version": "1",
-            "description": "The administration of an Entrepot installation. Every address is \
-                about the site of the account that signs in; administrators of 'main' name \
-                another one by 'site'.",
-            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
-        },
+        "info": info,
         "security": [{ "basic": [] }, { "token": [] }],
         "paths": paths,
         "components": {
@@ -68,7 +74,7 @@ fn problem() -> Value {
     })
 }
 
-fn operation(route: &Route, schemas: &mut Schemas) -> Value {
+pub(super) fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     let mut operation = Map::new();
     operation.insert("operationId".to_owned(), json!(route.id));
     operation.insert("tags".to_owned(), json!([route.tag]));

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::json_answer;
 use super::call::Call;
+use super::model_openapi;
 use super::query::refused;
 use crate::problem::Problem;
 
@@ -28,7 +29,7 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
 pub(crate) async fn openapi(call: Call) -> Result<Response, Problem> {
     call.query.finish()?;
     let (model, procedures) = described(&call)?;
-    json_answer(StatusCode::OK, &description(&model, &procedures))
+    json_answer(StatusCode::OK, &model_openapi::description(&model, &procedures))
 }
 
 fn described(call: &Call) -> Result<(Name, Vec<Described>), Problem> {
@@ -137,62 +138,3 @@ fn status(error: &ProcedureError) -> StatusCode {
 
 /// The application refused; 401 too would be taken as our own, and ask people for a password.
 const REFUSED: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
-
-fn description(model: &Name, procedures: &[Described]) -> Value {
-    let mut paths = Map::new();
-    for Described { name, summary, input, output } in procedures {
-        let operation = json!({
-            "operationId": name,
-            "summary": summary.clone().unwrap_or_else(|| name.clone()),
-            "requestBody": {
-                "required": true,
-                "content": { "application/json": { "schema": input } },
-            },
-            "responses": {
-                "200": {
-                    "description": "What the procedure has read.",
-                    "content": { "application/json": { "schema": output } },
-                },
-                "default": {
-                    "description": "Why it failed (RFC 9457).",
-                    "content": { "application/problem+json": { "schema": failure() } },
-                },
-            },
-        });
-        let path = format!("/api/v1/models/{model}/procedures/{name}");
-        paths.insert(path, json!({ "post": operation }));
-    }
-    json!({
-        "openapi": "3.1.0",
-        "info": { "title": format!("Procedures of {model}"), "version": "1" },
-        "security": [{ "basic": [] }, { "token": [] }],
-        "paths": paths,
-        "components": {
-            "securitySchemes": {
-                "basic": { "type": "http", "scheme": "basic" },
-                "token": { "type": "http", "scheme": "bearer" },
-            },
-        },
-    })
-}
-
-fn failure() -> Value {
-    json!({
-        "type": "object",
-        "required": ["type", "title", "status", "detail", "code"],
-        "properties": {
-            "type": { "type": "string" },
-            "title": { "type": "string" },
-            "status": { "type": "integer" },
-            "detail": { "type": "string" },
-            "code": { "type": "string" },
-            "error": { "type": "string", "description": "The model's word for it." },
-            "entity": { "type": "string", "description": "The screen that stood." },
-            "screen": {
-                "type": "array",
-                "items": { "type": "string" },
-                "description": "Its rows, without secrets.",
-            },
-        },
-    })
-}

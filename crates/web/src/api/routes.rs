@@ -353,7 +353,8 @@ fn of_procedures() -> Vec<Route> {
 
 const HOST_SESSIONS: &str = "host-sessions";
 
-fn of_host_sessions() -> Vec<Route> {
+/// Sessions with an application of a host that clients hold.
+pub(super) fn of_host_sessions() -> Vec<Route> {
     const TAG: &str = HOST_SESSIONS;
     let one = schema::<entrepot_host::HostSessionView>;
     vec![
