@@ -12,8 +12,8 @@ mod schema;
 pub use check::{Finding, check};
 pub use document::{
     Continue, Each, Else, Entity, EntityFields, HostAccess, HostKey, KeepAlive, Model, ModelError,
-    ModelTest, Next, On, Operation, Parameter, ParameterKind, Pick, Procedure, Read, Recordset,
-    SkipBlank, Step, Value, Variable,
+    ModelTest, Next, On, Operation, Parameter, ParameterKind, Pick, Procedure, Read, ReadRows,
+    Recordset, SkipBlank, Step, Value, Variable,
 };
 pub use entries::{Entries, Entry, Named, Scalar};
 pub use items::{ColumnKind, Matching, ModelColumn, ModelField, Pattern, Rows};

@@ -201,7 +201,12 @@ impl<'a> Checker<'a> {
                         }
                     }
                 }
-                Step::Read(Read::Rows(name)) => drop(self.recordset(name)),
+                Step::Read(Read::Rows(rows)) => {
+                    self.recordset(&rows.name);
+                    if let Some(limit) = &rows.limit {
+                        self.value(limit, scope);
+                    }
+                }
                 Step::Pick(pick) => {
                     self.pick(pick, scope);
                     entity = None;

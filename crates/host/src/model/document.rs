@@ -326,12 +326,64 @@ pub enum Continue {
 
 /// What is read.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "ReadForm")]
+#[schemars(with = "ReadSchema")]
 pub enum Read {
-    /// All pages of a recordset: `Loans.loans`.
-    Rows(Named),
+    /// The records of a recordset, page by page.
+    Rows(ReadRows),
     /// All readable fields of an entity.
     Fields(Named),
+}
+
+/// Records that are read.
+#[derive(Clone, Debug)]
+pub struct ReadRows {
+    /// The recordset: `Loans.loans`.
+    pub name: Named,
+    /// No more records than that; without it all.
+    pub limit: Option<Value>,
+}
+
+/// What stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadForm {
+    rows: Option<Named>,
+    limit: Option<Value>,
+    fields: Option<Named>,
+}
+
+/// Either `rows`, with or without a limit, or `fields`.
+#[derive(JsonSchema)]
+#[schemars(untagged, deny_unknown_fields)]
+#[expect(dead_code, reason = "it is there for its schema")]
+enum ReadSchema {
+    /// The records of a recordset: `Loans.loans`.
+    Rows {
+        /// The recordset, all pages of it.
+        rows: Named,
+        /// No more records than that.
+        limit: Option<Value>,
+    },
+    /// All readable fields of an entity.
+    Fields {
+        /// The entity that stands.
+        fields: Named,
+    },
+}
+
+impl TryFrom<ReadForm> for Read {
+    type Error = &'static str;
+
+    fn try_from(form: ReadForm) -> Result<Read, Self::Error> {
+        match form {
+            ReadForm { rows: Some(name), limit, fields: None } => {
+                Ok(Read::Rows(ReadRows { name, limit }))
+            }
+            ReadForm { rows: None, limit: None, fields: Some(name) } => Ok(Read::Fields(name)),
+            _ => Err("'read' takes either 'rows', with or without a 'limit', or 'fields'"),
+        }
+    }
 }
 
 /// A value as it is written: a text, or `$name` for a variable, a parameter or a field.

@@ -48,7 +48,7 @@ impl Model {
         let mut sets = Vec::new();
         for step in steps {
             let (name, inner) = match step {
-                Step::Read(Read::Rows(name)) => (name, Default::default()),
+                Step::Read(Read::Rows(rows)) => (&rows.name, Default::default()),
                 Step::Each(each) => (&each.rows, each.steps.as_slice()),
                 _ => continue,
             };
@@ -118,7 +118,7 @@ fn read(model: &Model, steps: &[Step]) -> Map<String, Json> {
                 fields.extend(shown.map(|it| (it.key.name.clone(), schema(&it.value.kind))));
                 continue;
             }
-            Step::Read(Read::Rows(name)) => (name, Default::default()),
+            Step::Read(Read::Rows(rows)) => (&rows.name, Default::default()),
             Step::Each(each) => (&each.rows, each.steps.as_slice()),
             _ => continue,
         };

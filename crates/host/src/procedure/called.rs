@@ -13,8 +13,8 @@ use crate::action::Place;
 use crate::error::HostError;
 use crate::limits::{RECORDS, WAYS};
 use crate::model::{
-    Each, Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, On, Operation,
-    ParameterKind, Pick, Procedure, Read, Recordset, Step, Value,
+    Each, Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, Named, On,
+    Operation, ParameterKind, Pick, Procedure, Read, ReadRows, Recordset, Step, Value,
 };
 use crate::session::HostSession;
 use crate::shown::{characters_at, text_at};
@@ -139,7 +139,7 @@ impl<'m> Worked<'m> {
             Step::Key(key) => self.press(*key).await.map(drop),
             Step::On(cases) => self.judge(cases, call),
             Step::Read(Read::Fields(name)) => self.read_fields(&name.name, call),
-            Step::Read(Read::Rows(name)) => self.read_rows(&name.name, call).await,
+            Step::Read(Read::Rows(rows)) => self.read_rows(rows, call).await,
             Step::Pick(pick) => self.pick(pick, call).await,
             // One in another one is refused where the model is read.
             Step::Each(_) => Err(self.lost("a step that can be done for a record")),
@@ -290,19 +290,21 @@ impl<'m> Worked<'m> {
         Ok(())
     }
 
-    /// All pages of a recordset, until the application or the same page again says that it is the
-    /// last one.
-    async fn read_rows(&mut self, name: &'m str, call: &mut Call) -> Result<(), CallError> {
-        let OnEntity { entity, rows } = self.recordset(name)?;
+    /// The pages of a recordset, until the application or the same page again says that it is the
+    /// last one, or there are as many records as are wanted.
+    async fn read_rows(&mut self, read: &'m ReadRows, call: &mut Call) -> Result<(), CallError> {
+        let OnEntity { entity, rows } = self.recordset(&read.name.name)?;
+        let most = self.limit(&read.name, read.limit.as_ref(), call)?;
         let mut records: Vec<Json> = Vec::new();
         loop {
             for row in rows.area.first..=rows.area.last {
                 records.extend(self.record(entity, rows, row)?.map(Json::Object));
             }
-            if records.len() >= RECORDS || self.turn_page(entity, rows).await? == Page::Last {
+            if records.len() >= most || self.turn_page(entity, rows).await? == Page::Last {
                 break;
             }
         }
+        records.truncate(most);
         call.result.insert(rows.name.name.clone(), Json::Array(records));
         Ok(())
     }
@@ -349,7 +351,7 @@ impl<'m> Worked<'m> {
     async fn each(&mut self, each: &'m Each, call: &mut Call) -> Result<(), CallError> {
         let OnEntity { entity, rows } = self.recordset(&each.rows.name)?;
         let wanted = self.wanted(rows, &each.matching, call)?;
-        let most = self.limit(each, call)?;
+        let most = self.limit(&each.rows, each.limit.as_ref(), call)?;
         let mut records: Vec<Json> = Vec::new();
         'pages: loop {
             let page = self.shown(rows);
@@ -381,12 +383,14 @@ impl<'m> Worked<'m> {
         Ok(())
     }
 
-    fn limit(&self, each: &Each, call: &Call) -> Result<usize, CallError> {
-        let Some(limit) = &each.limit else { return Ok(RECORDS) };
+    /// How many records of a recordset are wanted.
+    fn limit(&self, rows: &Named, limit: Option<&Value>, call: &Call) -> Result<usize, CallError> {
+        let Some(limit) = limit else { return Ok(RECORDS) };
         let text = self.resolve(limit, call)?;
-        let number: usize = text.trim().parse().map_err(|_| {
-            CallError::Caller(format!("the limit of '{}' is no number", each.rows.name))
-        })?;
+        let number: usize = text
+            .trim()
+            .parse()
+            .map_err(|_| CallError::Caller(format!("the limit of '{}' is no number", rows.name)))?;
         Ok(number.min(RECORDS))
     }
 

@@ -8,7 +8,7 @@ use entrepot_host::{Application, CallError, SAMPLE_LOANS, SampleLoan};
 use serde_json::{Value, json};
 
 use crate::library::LastPage;
-use crate::{CLERK, MODEL, library, options, values};
+use crate::{CLERK, MODEL, all_loans, library, options, values};
 
 /// A procedure in place of those of the sample.
 fn model(procedure: &str) -> String {
@@ -69,6 +69,27 @@ async fn each_record_of_all_pages_is_opened_and_what_it_shows_added() {
     let model = model.replace("            - read: {fields: Loan}\n", anew);
     let found = called(&model, &[("reader", "NOVAK")]).await.unwrap();
     assert_eq!(found["loans"], json!(all));
+}
+
+#[tokio::test]
+async fn no_more_records_are_read_than_are_wanted() {
+    let (front, _) = EACH.split_once("      - each:").unwrap();
+    let read = format!(
+        "{front}      - read: {{rows: Loans.loans, limit: $most}}\n      \
+         - read: {{fields: Loans}}\n"
+    );
+    let model = model(&read);
+    let all = all_loans()["loans"].as_array().unwrap().clone();
+    // A page has 13 of them.
+    for most in [0, 1, 13, 14, SAMPLE_LOANS, SAMPLE_LOANS + 1] {
+        let asked = most.to_string();
+        let found = called(&model, &[("reader", "NOVAK"), ("most", &asked)]).await.unwrap();
+        assert_eq!(found["loans"], json!(all[..most.min(SAMPLE_LOANS)]), "{most}");
+        assert_eq!(found["reader"], "NOVAK", "{most}");
+    }
+    let both = model.replace("limit: $most}", "fields: Loans}");
+    let refused = Model::read(&both).unwrap_err().to_string();
+    assert!(refused.contains("'read' takes either 'rows'"), "{refused}");
 }
 
 #[tokio::test]

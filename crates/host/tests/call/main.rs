@@ -76,14 +76,23 @@ async fn the_long_list_of_the_sample_takes_28_screens() {
     let host = SampleHost::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let (address, library, stop) = (host.address(), host.library(), CancellationToken::new());
     let serving = tokio::spawn(host.run(stop.clone()));
-    let model = Arc::new(Model::read(MODEL).unwrap());
-    let options = options(&address.to_string());
-    let mut application = Application::open(model, options, values(&CLERK)).await.unwrap();
-    application.go_home().await.unwrap();
-    assert_eq!(library.screens(), 3);
-    let found = application.call("find_loans", values(&[("reader", "MANY")])).await.unwrap();
-    assert_eq!(found["loans"].as_array().unwrap().len(), SAMPLE_MANY_LOANS);
-    assert_eq!(library.screens(), 3 + 28);
+    let mut before = 0;
+    // No page is turned for records that are not wanted.
+    for (limit, records, screens) in
+        [("", SAMPLE_MANY_LOANS, 28), (", limit: 13", 13, 3), (", limit: 14", 14, 4)]
+    {
+        let read = format!("rows: Loans.loans{limit}}}");
+        let model = MODEL.replacen("rows: Loans.loans}", &read, 1);
+        let model = Arc::new(Model::read(&model).unwrap());
+        let options = options(&address.to_string());
+        let mut application = Application::open(model, options, values(&CLERK)).await.unwrap();
+        application.go_home().await.unwrap();
+        assert_eq!(library.screens(), before + 3);
+        let found = application.call("find_loans", values(&[("reader", "MANY")])).await.unwrap();
+        assert_eq!(found["loans"].as_array().unwrap().len(), records);
+        assert_eq!(library.screens(), before + 3 + screens);
+        before = library.screens();
+    }
     stop.cancel();
     serving.await.unwrap();
 }

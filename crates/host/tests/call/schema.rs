@@ -167,6 +167,7 @@ procedures:
       - on: {A: continue, B: {error: e}}
       - read: {fields: A}
       - read: {rows: A.list}
+      - read: {rows: A.list, limit: $n}
       - pick: {rows: A.list, where: {id: $n}, type: {s: S}, key: ENTER, missing: {error: m}}
       - each: {rows: A.list, where: {id: 1}, limit: 5, type: {s: S}, key: ENTER,
                do: [{read: {fields: A}}]}
@@ -186,6 +187,9 @@ fn what_is_no_model_does_not_fit_the_schema() {
         ("{field: \"14,40\", hidden: true}", "{fields: \"14,40\"}", "fields"),
         ("    do:\n", "    doo:\n", "doo"),
         ("go: Find", "goto: Find", "there is no 'go'"),
+        ("read: {rows: Loans.loans}", "read: {}", "there is no 'rows'"),
+        ("read: {rows: Loans.loans}", "read: {rows: Loans.loans, fields: Loans}", "fields"),
+        ("read: {fields: Loans}", "read: {fields: Loans, limit: 3}", "limit"),
         ("type: integer", "type: number", "number"),
         ("http: 401", "http: unauthorized", "http"),
     ] {
