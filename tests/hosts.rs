@@ -420,7 +420,13 @@ impl Loans {
         Ok(Loans { node, login, out, server })
     }
 
-    fn ask(&self, who: &str, method: &str, path: &str, body: &str) -> Result<(u16, Value)> {
+    pub(crate) fn ask(
+        &self,
+        who: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<(u16, Value)> {
         let mut curl = Command::new("curl");
         curl.args(["-sSk", "--max-time", "60", "-u", &format!("{who}:a word of {who}")]);
         curl.args(["-X", method, "-H", "Content-Type: application/json", "-w", "\n%{http_code}"]);

@@ -35,6 +35,7 @@ mod hooks_kept;
 mod hooks_sftp;
 mod host_away;
 mod host_bench;
+mod host_clients;
 mod host_debug;
 mod hosts;
 mod interop;

@@ -1,5 +1,5 @@
 //! JSch and Apache Commons Net, in one Java machine a test thread: it takes longer to start than
-//! most tasks.
+//! most tasks. And JMeter.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -17,6 +17,25 @@ struct Machine {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+}
+
+/// Where Debian has JMeter.
+const JMETER: &str = "/usr/share/jmeter";
+
+/// Debian's JMeter, for a plan and its options. `DebianJMeter.java` says why it is not started by
+/// its own script.
+///
+/// # Errors
+/// Its launcher was not made.
+pub fn jmeter() -> Result<Command> {
+    let classes = installed("clients/java")?;
+    let mut command = Command::new("java");
+    command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]);
+    command.arg(format!("-Djmeter.home={JMETER}")).arg("-cp");
+    command.arg(format!("{}:{JMETER}/bin/ApacheJMeter.jar", classes.display()));
+    // Without a port on which it can be told to stop.
+    command.args(["DebianJMeter", "-Jjmeterengine.nongui.port=0", "-n"]);
+    Ok(command)
 }
 
 thread_local! {
