@@ -5,6 +5,7 @@ mod check;
 mod document;
 mod entries;
 mod items;
+mod output;
 mod pattern;
 mod results;
 mod schema;
@@ -17,5 +18,7 @@ pub use document::{
 };
 pub use entries::{Entries, Entry, Named, Scalar};
 pub use items::{ColumnKind, Matching, ModelColumn, ModelField, Pattern, Rows};
+pub(crate) use output::is_count;
+pub use output::{Output, OutputRows};
 pub use results::{Described, RowSet, described};
 pub use schema::schema;

@@ -2,6 +2,7 @@
 
 mod application;
 mod called;
+mod gathered;
 mod values;
 
 pub use application::{Application, LoggedOff, ScreenWait, TypeTo};

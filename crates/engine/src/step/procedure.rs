@@ -124,7 +124,8 @@ fn csv(spec: &ProcedureSpec, called: &Called) -> Result<String, StepError> {
     line(&mut text, set.columns.iter().map(String::as_str));
     let records = called.result.get(&set.name).and_then(Json::as_array);
     for record in records.into_iter().flatten() {
-        let cells: Vec<String> = set.columns.iter().map(|name| cell(record.get(name))).collect();
+        let cells: Vec<String> =
+            set.columns.iter().map(|name| cell(RowSet::value(record, name))).collect();
         line(&mut text, cells.iter().map(String::as_str));
     }
     Ok(text)
@@ -205,9 +206,14 @@ mod tests {
     #[test]
     fn rows_are_lines_in_the_order_of_the_model() {
         let result = json!({"loans": [
-            {"title": "A, \"B\"", "id": 7, "more": 1},
+            {"title": "A, \"B\"", "id": 7, "more": {"due": "D", "id": 1}},
             {"id": null, "title": "C"},
         ]});
+        let mut of_parts = set("loans");
+        of_parts.columns.push("more.due".to_owned());
+        let called = Called { result: result.clone(), row_sets: vec![of_parts] };
+        let wanted = "id,title,more.due\r\n7,\"A, \"\"B\"\"\",D\r\n,C,\r\n";
+        assert_eq!(csv(&spec(None), &called).unwrap(), wanted);
         let called = Called { result, row_sets: vec![set("loans")] };
         let wanted = "id,title\r\n7,\"A, \"\"B\"\"\"\r\n,C\r\n";
         assert_eq!(csv(&spec(None), &called).unwrap(), wanted);

@@ -11,6 +11,7 @@ use super::document::{
 };
 use super::entries::{Entries, Entry, Named};
 use super::items::Pattern;
+use super::output::{Output, OutputRows, is_count};
 use crate::limits::FINDINGS;
 
 /// One thing that is wrong.
@@ -175,6 +176,67 @@ impl<'a> Checker<'a> {
     fn procedure(&mut self, procedure: &'a Procedure) {
         let scope = Scope { entity: None, procedure: Some(procedure), record: None };
         self.steps(&procedure.steps, scope);
+        for output in procedure.output.iter().flat_map(Entries::iter) {
+            self.output(output, procedure);
+        }
+    }
+
+    /// What a procedure gives must have been read by one of its steps.
+    fn output(&mut self, output: &Entry<Output>, procedure: &'a Procedure) {
+        let key = &output.key;
+        let unread = |what: String| format!("'{}' is {what}, which no step reads", key.name);
+        match &output.value {
+            Output::Field(_) => {
+                let read = entities_read(&procedure.steps);
+                let entities = read.filter_map(|name| self.model.entities.value(name));
+                let fields = entities.flat_map(|entity| entity.fields.iter());
+                let shown = fields.filter(|field| !field.value.secret);
+                let names: Vec<&str> = shown.map(|field| field.key.name.as_str()).collect();
+                let lists = procedure.output.iter().flat_map(Entries::lists).count();
+                let counts = is_count(output) && lists == 1;
+                if !counts && !names.contains(&key.name.as_str()) {
+                    self.dangling(key, "field that a step reads,", names.into_iter());
+                }
+            }
+            Output::Entity(entity) => {
+                if self.entity(&Named { name: entity.clone(), ..*key }).is_some()
+                    && !entities_read(&procedure.steps).any(|read| read == entity)
+                {
+                    self.report(key, "dangling", unread(format!("the entity '{entity}'")));
+                }
+            }
+            Output::Rows(rows) => self.output_rows(key, rows, procedure),
+        }
+    }
+
+    fn output_rows(&mut self, key: &Named, list: &OutputRows, procedure: &'a Procedure) {
+        let name = format!("{}.{}", list.entity, list.rows);
+        let Some(rows) = self.model.recordset_of(list) else {
+            self.recordset(&Named { name, ..*key });
+            return;
+        };
+        let whole = format!("{}.{}", list.entity, rows.name.name);
+        let mut inner = procedure.steps.iter().filter_map(|step| match step {
+            Step::Read(Read::Rows(rows)) if rows.name.name == whole => Some([].as_slice()),
+            Step::Each(each) if each.rows.name == whole => Some(each.steps.as_slice()),
+            _ => None,
+        });
+        let Some(steps) = inner.next_back() else {
+            let problem = format!("'{}' is the list '{whole}', which no step reads", key.name);
+            self.report(key, "dangling", problem);
+            return;
+        };
+        for (part, entity) in &list.parts {
+            if self.entity(&Named { name: entity.clone(), ..*key }).is_some()
+                && !entities_read(steps).any(|read| read == entity)
+            {
+                let problem = format!(
+                    "'{part}' of '{}' is the entity '{entity}', which no step reads in each record",
+                    key.name
+                );
+                self.report(key, "dangling", problem);
+            }
+        }
     }
 
     fn steps(&mut self, steps: &'a [Step], scope: Scope<'a>) {
@@ -353,6 +415,14 @@ impl<'a> Checker<'a> {
             }
         }
     }
+}
+
+/// The entities whose fields steps read.
+fn entities_read(steps: &[Step]) -> impl Iterator<Item = &str> {
+    steps.iter().filter_map(|step| match step {
+        Step::Read(Read::Fields(name)) => Some(name.name.as_str()),
+        _ => None,
+    })
 }
 
 /// True if a test holds wherever all of `tests` hold.

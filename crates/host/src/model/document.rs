@@ -1,5 +1,7 @@
 //! The file of a model as it is written.
 
+use std::collections::BTreeSet;
+
 use entrepot_nouns::Period;
 use entrepot_tn3270_proto::{CodePage, Key};
 use schemars::JsonSchema;
@@ -8,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::entries::{Entries, Entry, Named, Scalar};
 use super::items::{ModelColumn, ModelField, Pattern, Rows};
+use super::output::Output;
 use crate::limits::MODEL_BYTES;
 
 /// A file is no model.
@@ -203,6 +206,9 @@ pub struct Procedure {
     /// What it is given.
     #[serde(default, rename = "in")]
     pub input: Entries<Parameter>,
+    /// What it gives, and of which types; unset: all that is read, with the types of the screens.
+    #[serde(rename = "out")]
+    pub output: Option<Entries<Output>>,
     /// What is done, in this order.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
@@ -445,6 +451,11 @@ impl Model {
             });
             if inner.any(|steps| steps.iter().any(|step| matches!(step, Step::Each(_)))) {
                 return Err(format!("'{}' has an 'each' in an 'each'", key.name));
+            }
+            let mut seen = BTreeSet::new();
+            let mut lists = value.output.iter().flat_map(Entries::lists);
+            if let Some((name, _)) = lists.find(|(_, rows)| !seen.insert(&rows.entity)) {
+                return Err(format!("'{name}' of '{}' is a list that it gives already", key.name));
             }
         }
         Ok(())

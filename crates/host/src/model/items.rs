@@ -1,6 +1,7 @@
 //! What a model writes in one line: places, fields, columns, patterns.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -155,7 +156,8 @@ impl JsonSchema for ModelField {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let about = "An area in a row, as `24,1 len 20`: row, column and length, then `out` (only \
-                     read), `secret`, `integer`, `decimal` or `date(DD.MM.YYYY)`.";
+                     read), `secret`, `integer`, `decimal`, `number` or \
+                     `date(DD.MM.YYYY)`.";
         line_schema(about, &format!(r"^\s*{PLACE}\s+{LENGTH_AND_WORDS}\s*$"))
     }
 }
@@ -186,7 +188,7 @@ impl JsonSchema for Rows {
 const PLACE: &str = "[0-9]*[1-9][0-9]*,[0-9]*[1-9][0-9]*";
 /// What stands behind the place of a field.
 const LENGTH_AND_WORDS: &str =
-    r"len\s+[0-9]*[1-9][0-9]*(\s+(out|secret|integer|decimal|date\(\S+\)))*";
+    r"len\s+[0-9]*[1-9][0-9]*(\s+(out|secret|integer|decimal|number|date\(\S+\)))*";
 
 impl Pattern {
     fn of(written: Written) -> Result<Self, String> {
@@ -260,10 +262,44 @@ pub enum ColumnKind {
     Text,
     /// A whole number.
     Integer,
-    /// A number with a fraction: commas become points.
+    /// A number with a fraction, given as text: commas become points.
     Decimal,
+    /// A number with a fraction, given as a number of JSON.
+    Number,
     /// A day, written as `date(DD.MM.YYYY)` says; given as `YYYY-MM-DD`.
     Date(String),
+}
+
+impl ColumnKind {
+    /// Reads a word for one: `integer`, `decimal`, `number` or `date(DD.MM.YYYY)`.
+    fn of_word(word: &str) -> Option<ColumnKind> {
+        match word {
+            "integer" => Some(ColumnKind::Integer),
+            "decimal" => Some(ColumnKind::Decimal),
+            "number" => Some(ColumnKind::Number),
+            word => {
+                let date = word.strip_prefix("date(")?.strip_suffix(')')?;
+                let has_all = ["DD", "MM", "YYYY"].iter().all(|part| date.contains(part));
+                has_all.then(|| ColumnKind::Date(date.to_owned()))
+            }
+        }
+    }
+
+    /// The same, where `string` is one too.
+    pub(super) fn of_type(word: &str) -> Option<ColumnKind> {
+        if word == "string" { Some(ColumnKind::Text) } else { ColumnKind::of_word(word) }
+    }
+}
+
+impl fmt::Display for ColumnKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ColumnKind::Text => f.write_str("text"),
+            ColumnKind::Integer => f.write_str("whole number"),
+            ColumnKind::Decimal | ColumnKind::Number => f.write_str("number"),
+            ColumnKind::Date(form) => write!(f, "day as {form}"),
+        }
+    }
 }
 
 /// The words behind the place of a field or column.
@@ -289,16 +325,11 @@ impl Words {
             match word {
                 "secret" => found.secret = true,
                 "out" => found.out = true,
-                "integer" => found.kind = ColumnKind::Integer,
-                "decimal" => found.kind = ColumnKind::Decimal,
                 word => {
-                    let date = word.strip_prefix("date(").and_then(|rest| rest.strip_suffix(')'));
-                    let has = |date: &&str| ["DD", "MM", "YYYY"].iter().all(|it| date.contains(it));
-                    let date = date.filter(has).ok_or_else(|| {
-                        let known = "out, secret, integer, decimal and date(DD.MM.YYYY)";
+                    found.kind = ColumnKind::of_word(word).ok_or_else(|| {
+                        let known = "out, secret, integer, decimal, number and date(DD.MM.YYYY)";
                         format!("'{word}' says nothing of a field: there are {known}")
                     })?;
-                    found.kind = ColumnKind::Date(date.to_owned());
                 }
             }
         }

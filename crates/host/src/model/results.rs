@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::document::{Model, ParameterKind, Procedure, Read, Step};
-use super::entries::Entry;
+use super::document::{Entity, Model, ParameterKind, Procedure, Read, Recordset, Step};
+use super::entries::{Entries, Entry};
 use super::items::ColumnKind;
+use super::output::{Output, OutputRows, is_count};
 
 /// A recordset in the result of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,10 +42,25 @@ pub fn described(model: &Model) -> Vec<Described> {
     model.procedures.iter().map(one).collect()
 }
 
+impl RowSet {
+    /// What a record has in a column; `detail.due` is a field of an object in it.
+    pub fn value<'r>(record: &'r Json, column: &str) -> Option<&'r Json> {
+        record.get(column).or_else(|| {
+            let (part, field) = column.split_once('.')?;
+            record.get(part)?.get(field)
+        })
+    }
+}
+
 impl Model {
     /// The recordsets that a procedure gives.
     pub fn row_sets(&self, procedure: &str) -> Vec<RowSet> {
-        let steps = self.procedures.value(procedure).map_or(&[][..], |it| it.steps.as_slice());
+        let Some(procedure) = self.procedures.value(procedure) else { return Vec::new() };
+        let steps = procedure.steps.as_slice();
+        if let Some(output) = &procedure.output {
+            let sets = output.lists().filter_map(|(name, rows)| self.set_of(name, rows));
+            return sets.collect();
+        }
         let mut sets = Vec::new();
         for step in steps {
             let (name, inner) = match step {
@@ -66,6 +82,25 @@ impl Model {
             }));
         }
         sets
+    }
+
+    /// A list that a procedure gives by its `out`.
+    fn set_of(&self, name: &str, list: &OutputRows) -> Option<RowSet> {
+        let rows = self.recordset_of(list)?;
+        let read = rows.columns.iter().filter(|column| column.value.out);
+        let mut columns: Vec<String> = read.map(|it| it.key.name.clone()).collect();
+        for (part, entity) in &list.parts {
+            let fields = self.entities.value(entity).into_iter().flat_map(|it| it.fields.iter());
+            let shown = fields.filter(|field| !field.value.secret);
+            columns.extend(shown.map(|field| format!("{part}.{}", field.key.name)));
+        }
+        Some(RowSet { name: name.to_owned(), columns })
+    }
+
+    /// The recordset that a list has, if there is one of that name.
+    pub(super) fn recordset_of(&self, list: &OutputRows) -> Option<&Recordset> {
+        let rows = self.entities.value(&list.entity)?.rows.as_ref()?;
+        (list.rows == "rows" || list.rows == rows.name.name).then_some(rows)
     }
 
     /// The fields that steps read.
@@ -103,19 +138,63 @@ fn input(procedure: &Procedure) -> Json {
 }
 
 fn output(model: &Model, procedure: &Procedure) -> Json {
-    json!({"type": "object", "properties": read(model, &procedure.steps)})
+    object(match &procedure.output {
+        Some(output) => said(model, procedure, output),
+        None => read(model, &procedure.steps),
+    })
+}
+
+/// Of an object that has all of these.
+fn object(properties: Map<String, Json>) -> Json {
+    let required: Vec<&String> = properties.keys().collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+/// The schemas of what a procedure gives by its `out`.
+fn said(model: &Model, procedure: &Procedure, output: &Entries<Output>) -> Map<String, Json> {
+    let read = read(model, &procedure.steps);
+    let mut properties = Map::new();
+    for entry in output.iter() {
+        let name = &entry.key.name;
+        let schema = match &entry.value {
+            Output::Field(_) if is_count(entry) && !read.contains_key(name) => {
+                json!({"type": "integer", "minimum": 0})
+            }
+            Output::Field(kind) => schema(kind),
+            Output::Entity(entity) => object(fields(model.entities.value(entity))),
+            Output::Rows(list) => {
+                let mut record = model.recordset_of(list).map(columns).unwrap_or_default();
+                for (part, entity) in &list.parts {
+                    record.insert(part.clone(), object(fields(model.entities.value(entity))));
+                }
+                json!({"type": "array", "items": object(record)})
+            }
+        };
+        properties.insert(name.clone(), schema);
+    }
+    properties
+}
+
+/// The schemas of what an entity shows.
+fn fields(entity: Option<&Entity>) -> Map<String, Json> {
+    let shown = entity.into_iter().flat_map(|entity| entity.fields.iter());
+    let shown = shown.filter(|field| !field.value.secret);
+    shown.map(|it| (it.key.name.clone(), schema(&it.value.kind))).collect()
+}
+
+/// The schemas of what the columns show that are read.
+fn columns(rows: &Recordset) -> Map<String, Json> {
+    let read = rows.columns.iter().filter(|column| column.value.out);
+    read.map(|it| (it.key.name.clone(), schema(&it.value.kind))).collect()
 }
 
 /// The schemas of what steps read.
 fn read(model: &Model, steps: &[Step]) -> Map<String, Json> {
-    let mut fields = Map::new();
+    let mut found = Map::new();
     for step in steps {
         let (name, inner) = match step {
             Step::Read(Read::Fields(name)) => {
-                let entity = model.entities.value(&name.name);
-                let shown = entity.into_iter().flat_map(|entity| entity.fields.iter());
-                let shown = shown.filter(|field| !field.value.secret);
-                fields.extend(shown.map(|it| (it.key.name.clone(), schema(&it.value.kind))));
+                found.extend(fields(model.entities.value(&name.name)));
                 continue;
             }
             Step::Read(Read::Rows(rows)) => (&rows.name, Default::default()),
@@ -125,20 +204,18 @@ fn read(model: &Model, steps: &[Step]) -> Map<String, Json> {
         let entity = name.name.split('.').next().unwrap_or_default();
         let rows = model.entities.value(entity).and_then(|entity| entity.rows.as_ref());
         let Some(rows) = rows else { continue };
-        let columns = rows.columns.iter().filter(|column| column.value.out);
-        let mut record: Map<String, Json> =
-            columns.map(|it| (it.key.name.clone(), schema(&it.value.kind))).collect();
+        let mut record = columns(rows);
         record.extend(read(model, inner));
-        let record = json!({"type": "object", "properties": record});
-        fields.insert(rows.name.name.clone(), json!({"type": "array", "items": record}));
+        found.insert(rows.name.name.clone(), json!({"type": "array", "items": object(record)}));
     }
-    fields
+    found
 }
 
 fn schema(kind: &ColumnKind) -> Json {
     match kind {
         ColumnKind::Text => json!({"type": "string"}),
         ColumnKind::Integer => json!({"type": ["integer", "null"]}),
+        ColumnKind::Number => json!({"type": ["number", "null"]}),
         ColumnKind::Decimal => {
             json!({"type": ["string", "null"], "pattern": "^-?[0-9]*(\\.[0-9]*)?$"})
         }

@@ -8,13 +8,14 @@ use entrepot_tn3270_proto::Key;
 use serde_json::{Map, Value as Json};
 use tokio::time::timeout;
 
+use super::gathered::Gathered;
 use super::values::value;
 use crate::action::Place;
 use crate::error::HostError;
 use crate::limits::{RECORDS, WAYS};
 use crate::model::{
-    Each, Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, Named, On,
-    Operation, ParameterKind, Pick, Procedure, Read, ReadRows, Recordset, Step, Value,
+    ColumnKind, Each, Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, Named,
+    On, Operation, Output, ParameterKind, Pick, Procedure, Read, ReadRows, Recordset, Step, Value,
 };
 use crate::session::HostSession;
 use crate::shown::{characters_at, text_at};
@@ -48,7 +49,7 @@ pub enum CallError {
         wanted: String,
     },
     /// What a field shows is nothing of its kind.
-    #[error("the field '{field}' of '{entity}' shows '{text}', which is not of its kind")]
+    #[error("the field '{field}' of '{entity}' shows '{text}', which is no {kind}")]
     Kind {
         /// The entity that stands.
         entity: String,
@@ -56,6 +57,8 @@ pub enum CallError {
         field: String,
         /// What is shown.
         text: String,
+        /// What it should be, such as `whole number`.
+        kind: String,
     },
 }
 
@@ -79,17 +82,29 @@ pub(super) struct Worked<'m> {
 }
 
 /// What a procedure works with.
-pub(super) struct Call {
+#[derive(Default)]
+pub(super) struct Call<'m> {
     input: BTreeMap<String, String>,
     /// What the record shows that is open, by its columns.
     record: BTreeMap<String, String>,
-    result: Map<String, Json>,
+    /// What the procedure gives, if its model says it.
+    output: Option<&'m Entries<Output>>,
+    gathered: Gathered<'m>,
 }
 
-impl Call {
+impl Call<'_> {
     /// Of no procedure, for ways between entities.
-    pub(super) fn none() -> Call {
-        Call { input: BTreeMap::new(), record: BTreeMap::new(), result: Map::new() }
+    pub(super) fn none() -> Self {
+        Call::default()
+    }
+
+    /// What the procedure gives.
+    fn result(self) -> Json {
+        let Call { output, gathered, .. } = self;
+        Json::Object(match output {
+            Some(output) => gathered.shaped(output),
+            None => gathered.flat(),
+        })
     }
 }
 
@@ -106,13 +121,14 @@ impl<'m> Worked<'m> {
             let known = known.join(", ");
             CallError::Caller(format!("there is no procedure '{procedure}': there are {known}"))
         })?;
-        let mut call = Call { input: parameters(found, input)?, ..Call::none() };
+        let (input, output) = (parameters(found, input)?, found.output.as_ref());
+        let mut call = Call { input, output, ..Call::default() };
         let Some(most) = found.timeout.map(Period::duration) else {
             self.steps(&found.steps, &mut call).await?;
-            return Ok(Json::Object(call.result));
+            return Ok(call.result());
         };
         match timeout(most, self.steps(&found.steps, &mut call)).await {
-            Ok(done) => done.map(|()| Json::Object(call.result)),
+            Ok(done) => done.map(|()| call.result()),
             Err(_) => Err(CallError::Host(HostError::Late {
                 what: format!("the end of '{procedure}'"),
                 seconds: most.as_secs(),
@@ -121,7 +137,7 @@ impl<'m> Worked<'m> {
         }
     }
 
-    async fn steps(&mut self, steps: &'m [Step], call: &mut Call) -> Result<(), CallError> {
+    async fn steps(&mut self, steps: &'m [Step], call: &mut Call<'m>) -> Result<(), CallError> {
         for step in steps {
             match step {
                 Step::Each(each) => self.each(each, call).await?,
@@ -131,7 +147,7 @@ impl<'m> Worked<'m> {
         Ok(())
     }
 
-    async fn step(&mut self, step: &'m Step, call: &mut Call) -> Result<(), CallError> {
+    async fn step(&mut self, step: &'m Step, call: &mut Call<'m>) -> Result<(), CallError> {
         match step {
             Step::Go(name) if name.name == "home" => self.go(&self.model.home.name, call).await,
             Step::Go(name) => self.go(&name.name, call).await,
@@ -181,7 +197,7 @@ impl<'m> Worked<'m> {
 
     /// Takes the way with the fewest operations. Where the application goes elsewhere, the way is
     /// looked for anew from there.
-    pub(super) async fn go(&mut self, to: &str, call: &Call) -> Result<(), CallError> {
+    pub(super) async fn go(&mut self, to: &str, call: &Call<'_>) -> Result<(), CallError> {
         for _ in 0..WAYS {
             let here = self.standing()?;
             if here.key.name == to {
@@ -200,7 +216,7 @@ impl<'m> Worked<'m> {
         Err(self.lost(&format!("'{to}'")))
     }
 
-    async fn fill(&mut self, fill: &Entries<Value>, call: &Call) -> Result<(), CallError> {
+    async fn fill(&mut self, fill: &Entries<Value>, call: &Call<'_>) -> Result<(), CallError> {
         for Entry { key, value } in fill.iter() {
             let text = self.resolve(value, call)?;
             self.enter(&key.name, &text).await?;
@@ -231,7 +247,7 @@ impl<'m> Worked<'m> {
 
     /// A value: a parameter, else a column of the record that is open, else a variable, else what
     /// a field of the entity shows.
-    fn resolve(&self, value: &Value, call: &Call) -> Result<String, CallError> {
+    fn resolve(&self, value: &Value, call: &Call<'_>) -> Result<String, CallError> {
         let Some(name) = value.name() else { return Ok(value.0.name.clone()) };
         let given = call.input.get(name).or_else(|| call.record.get(name));
         if let Some(known) = given.or_else(|| self.variables.get(name)) {
@@ -248,7 +264,7 @@ impl<'m> Worked<'m> {
         field.map(shown).ok_or_else(|| CallError::Caller(format!("nothing is called '{name}'")))
     }
 
-    fn outcome(&self, otherwise: &Else, call: &Call) -> CallError {
+    fn outcome(&self, otherwise: &Else, call: &Call<'_>) -> CallError {
         /// Where the model says nothing else: the application refused.
         const UNPROCESSABLE: u16 = 422;
         let text = otherwise.text.as_ref().map(|text| self.resolve(text, call));
@@ -259,7 +275,7 @@ impl<'m> Worked<'m> {
         }
     }
 
-    fn judge(&self, cases: &Entries<On>, call: &Call) -> Result<(), CallError> {
+    fn judge(&self, cases: &Entries<On>, call: &Call<'_>) -> Result<(), CallError> {
         let stands = self.standing()?;
         match cases.value(&stands.key.name) {
             Some(On::Continue(_)) => Ok(()),
@@ -276,23 +292,33 @@ impl<'m> Worked<'m> {
         if stands.key.name == name { Ok(stands) } else { Err(self.lost(&format!("'{name}'"))) }
     }
 
-    fn read_fields(&self, name: &str, call: &mut Call) -> Result<(), CallError> {
+    fn read_fields(&self, name: &'m str, call: &mut Call<'m>) -> Result<(), CallError> {
         let entity = self.entity(name)?;
+        let (mut fields, mut said) = (Map::new(), Map::new());
         for Entry { key, value: field } in entity.value.fields.iter() {
             if field.secret {
                 continue;
             }
             let text = text_at(self.session.terminal(), field.at, field.length);
-            let read = value(&field.kind, &text);
-            let read = read.ok_or_else(|| wrong_kind(name, &key.name, &text))?;
-            call.result.insert(key.name.clone(), read);
+            let read =
+                |kind| value(kind, &text).ok_or_else(|| wrong_kind(name, &key.name, kind, &text));
+            if let Some(kind) = call.output.and_then(|output| output.kind_of(&key.name)) {
+                said.insert(key.name.clone(), read(kind)?);
+            }
+            fields.insert(key.name.clone(), read(&field.kind)?);
         }
+        call.gathered.fields(name, fields);
+        call.gathered.said(said);
         Ok(())
     }
 
     /// The pages of a recordset, until the application or the same page again says that it is the
     /// last one, or there are as many records as are wanted.
-    async fn read_rows(&mut self, read: &'m ReadRows, call: &mut Call) -> Result<(), CallError> {
+    async fn read_rows(
+        &mut self,
+        read: &'m ReadRows,
+        call: &mut Call<'m>,
+    ) -> Result<(), CallError> {
         let OnEntity { entity, rows } = self.recordset(&read.name.name)?;
         let most = self.limit(&read.name, read.limit.as_ref(), call)?;
         let mut records: Vec<Json> = Vec::new();
@@ -305,7 +331,7 @@ impl<'m> Worked<'m> {
             }
         }
         records.truncate(most);
-        call.result.insert(rows.name.name.clone(), Json::Array(records));
+        call.gathered.records(entity, &rows.name.name, records);
         Ok(())
     }
 
@@ -333,7 +359,7 @@ impl<'m> Worked<'m> {
         &self,
         rows: &'m Recordset,
         matching: &Entries<Value>,
-        call: &Call,
+        call: &Call<'_>,
     ) -> Result<Vec<Wanted<'m>>, CallError> {
         let mut wanted = Vec::new();
         for Entry { key, value } in matching.iter() {
@@ -348,7 +374,7 @@ impl<'m> Worked<'m> {
     }
 
     /// Opens the records one after the other; what is read in each becomes a part of it.
-    async fn each(&mut self, each: &'m Each, call: &mut Call) -> Result<(), CallError> {
+    async fn each(&mut self, each: &'m Each, call: &mut Call<'m>) -> Result<(), CallError> {
         let OnEntity { entity, rows } = self.recordset(&each.rows.name)?;
         let wanted = self.wanted(rows, &each.matching, call)?;
         let most = self.limit(&each.rows, each.limit.as_ref(), call)?;
@@ -366,11 +392,16 @@ impl<'m> Worked<'m> {
                 call.record = self.texts(rows, row);
                 self.type_into_record(rows, row, &each.fill, call).await?;
                 self.press(each.key).await?;
-                let outer = std::mem::replace(&mut call.result, record);
+                let outer = std::mem::take(&mut call.gathered);
+                let whole = std::mem::take(&mut call.output);
                 for step in &each.steps {
                     self.step(step, call).await?;
                 }
-                records.push(Json::Object(std::mem::replace(&mut call.result, outer)));
+                call.output = whole;
+                let read = std::mem::replace(&mut call.gathered, outer);
+                let mut record = record;
+                read.of_record(&mut record, whole.and_then(|output| output.list_of(entity)));
+                records.push(Json::Object(record));
                 call.record.clear();
                 self.go(entity, call).await?;
                 self.find_page(entity, rows, &page).await?;
@@ -379,12 +410,17 @@ impl<'m> Worked<'m> {
                 break;
             }
         }
-        call.result.insert(rows.name.name.clone(), Json::Array(records));
+        call.gathered.records(entity, &rows.name.name, records);
         Ok(())
     }
 
     /// How many records of a recordset are wanted.
-    fn limit(&self, rows: &Named, limit: Option<&Value>, call: &Call) -> Result<usize, CallError> {
+    fn limit(
+        &self,
+        rows: &Named,
+        limit: Option<&Value>,
+        call: &Call<'_>,
+    ) -> Result<usize, CallError> {
         let Some(limit) = limit else { return Ok(RECORDS) };
         let text = self.resolve(limit, call)?;
         let number: usize = text
@@ -433,7 +469,7 @@ impl<'m> Worked<'m> {
             .collect()
     }
 
-    async fn pick(&mut self, pick: &'m Pick, call: &Call) -> Result<(), CallError> {
+    async fn pick(&mut self, pick: &'m Pick, call: &Call<'_>) -> Result<(), CallError> {
         let OnEntity { entity, rows } = self.recordset(&pick.rows.name)?;
         let wanted = self.wanted(rows, &pick.matching, call)?;
         for _ in 0..RECORDS {
@@ -459,7 +495,7 @@ impl<'m> Worked<'m> {
         rows: &Recordset,
         row: usize,
         fill: &Entries<Value>,
-        call: &Call,
+        call: &Call<'_>,
     ) -> Result<(), CallError> {
         let first = rows.columns.0.first().map_or(1, |first| first.value.column);
         self.session.move_cursor(Place { row, column: first });
@@ -508,7 +544,7 @@ impl<'m> Worked<'m> {
                 continue;
             }
             let read = value(&column.kind, &text);
-            let read = read.ok_or_else(|| wrong_kind(entity, &key.name, &text))?;
+            let read = read.ok_or_else(|| wrong_kind(entity, &key.name, &column.kind, &text))?;
             record.insert(key.name.clone(), read);
         }
         Ok(Some(record))
@@ -539,9 +575,13 @@ fn column<'r>(rows: &'r Recordset, name: &str) -> Result<&'r ModelColumn, CallEr
     found.ok_or_else(|| CallError::Caller(format!("'{}' has no column '{name}'", rows.name.name)))
 }
 
-fn wrong_kind(entity: &str, field: &str, text: &str) -> CallError {
-    let text = text.to_owned();
-    CallError::Kind { entity: entity.to_owned(), field: field.to_owned(), text }
+fn wrong_kind(entity: &str, field: &str, kind: &ColumnKind, text: &str) -> CallError {
+    CallError::Kind {
+        entity: entity.to_owned(),
+        field: field.to_owned(),
+        text: text.trim().to_owned(),
+        kind: kind.to_string(),
+    }
 }
 
 /// The first operation of the shortest way from one entity to another.

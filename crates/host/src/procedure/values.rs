@@ -20,6 +20,7 @@ pub(crate) fn value(kind: &ColumnKind, text: &str) -> Option<Value> {
         ColumnKind::Integer => text.parse::<i64>().ok().map(Value::from),
         // Text, for numbers of JSON are often read as binary fractions.
         ColumnKind::Decimal => decimal(text).map(Value::from),
+        ColumnKind::Number => decimal(text)?.parse::<f64>().ok().map(Value::from),
         ColumnKind::Date(form) => date(form, text).map(Value::from),
     }
 }
@@ -52,7 +53,20 @@ fn date(form: &str, text: &str) -> Option<String> {
     if text.len() != form.len() {
         return None;
     }
-    Some(format!("{}-{}-{}", part("YYYY")?, part("MM")?, part("DD")?))
+    let (year, month, day) = (part("YYYY")?, part("MM")?, part("DD")?);
+    let days = days_of(year.parse().ok()?, month.parse().ok()?)?;
+    (1..=days).contains(&day.parse().ok()?).then(|| format!("{year}-{month}-{day}"))
+}
+
+/// How many days a month has. `None`: there is no such month.
+fn days_of(year: u16, month: u8) -> Option<u8> {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        4 | 6 | 9 | 11 => Some(30),
+        2 => Some(if is_leap { 29 } else { 28 }),
+        1..=12 => Some(31),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -74,7 +88,14 @@ mod tests {
             (ColumnKind::Decimal, "3-", None),
             (date.clone(), "24.12.2026", Some(Value::from("2026-12-24"))),
             (date.clone(), "24.12.26", None),
-            (date, "   ", Some(Value::Null)),
+            (date.clone(), "   ", Some(Value::Null)),
+            (date.clone(), "29.02.2028", Some(Value::from("2028-02-29"))),
+            (date.clone(), "29.02.2026", None),
+            (date.clone(), "31.11.2026", None),
+            (date, "01.13.2026", None),
+            (ColumnKind::Number, "1.250,50", Some(Value::from(1250.5))),
+            (ColumnKind::Number, "", Some(Value::Null)),
+            (ColumnKind::Number, "TWO", None),
         ] {
             assert_eq!(value(&kind, text), wanted, "{text}");
         }

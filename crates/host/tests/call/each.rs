@@ -11,7 +11,7 @@ use crate::library::LastPage;
 use crate::{CLERK, MODEL, all_loans, library, options, values};
 
 /// A procedure in place of those of the sample.
-fn model(procedure: &str) -> String {
+pub(crate) fn model(procedure: &str) -> String {
     let (front, _) = MODEL.split_once("procedures:\n").unwrap();
     format!("{front}procedures:\n{procedure}")
 }
@@ -40,7 +40,7 @@ async fn opened(model: &str) -> Application {
     Application::open(model, options(&address), values(&CLERK)).await.unwrap()
 }
 
-async fn called(model: &str, input: &[(&str, &str)]) -> Result<Value, CallError> {
+pub(crate) async fn called(model: &str, input: &[(&str, &str)]) -> Result<Value, CallError> {
     opened(model).await.call("all_loans", values(input)).await
 }
 

@@ -160,6 +160,8 @@ procedures:
     summary: Everything
     timeout: 2m
     in: {n: {type: integer, default: 3}, t: {max: 20, default: x}}
+    out: {a: string, b: "date(DD.MM.YYYY)", count: integer, d: decimal, e: A,
+          list: [A.rows, {more: A}]}
     do:
       - go: home
       - fill: {a: $t}
