@@ -3,6 +3,7 @@
 mod application;
 mod called;
 mod gathered;
+mod records;
 mod values;
 
 pub use application::{Application, LoggedOff, ScreenWait, TypeTo};

@@ -246,6 +246,10 @@ impl SampleTerminal {
                 self.shown = (self.shown + 1).min(self.loans.saturating_sub(1) / ROWS);
                 (At::Loans, vec![self.loans(WRITE)])
             }
+            (At::Loans, Aid::Pf(7), _) => {
+                self.shown = self.shown.saturating_sub(1);
+                (At::Loans, vec![self.loans(ERASE_WRITE)])
+            }
             (At::Loans, Aid::Enter, ["S"]) => {
                 let place = (self.shown * ROWS + row).saturating_sub(8);
                 (At::Loan(place), vec![self.detail(place, &SampleLoan::at(place).due, "")])

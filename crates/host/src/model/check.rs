@@ -7,11 +7,12 @@ use std::fmt;
 use serde::Serialize;
 
 use super::document::{
-    Each, Else, Entity, Model, ModelTest, On, Pick, Procedure, Read, Recordset, Step, Value,
+    Each, Else, Entity, Model, ModelTest, On, Pick, Procedure, Read, Step, Value,
 };
 use super::entries::{Entries, Entry, Named};
 use super::items::Pattern;
 use super::output::{Output, OutputRows, is_count};
+use super::recordset::{RecordSize, Recordset};
 use crate::limits::FINDINGS;
 
 /// One thing that is wrong.
@@ -110,11 +111,15 @@ impl<'a> Checker<'a> {
                 self.outcome(value, Scope { entity: other, procedure: None, record: None });
             }
         }
-        if let Some(rows) = &entity.rows
-            && let Some(skip) = &rows.skip
-            && rows.columns.entry(&skip.0.name).is_none()
-        {
-            self.dangling(&skip.0, "column", rows.columns.names());
+        if let Some(rows) = &entity.rows {
+            let tested = match &rows.size {
+                RecordSize::Start(test) | RecordSize::Delimiter(test) => test.column(),
+                RecordSize::Rows(_) => None,
+            };
+            let named = rows.skip.iter().map(|skip| &skip.0).chain(tested);
+            for name in named.filter(|name| rows.columns.entry(&name.name).is_none()) {
+                self.dangling(name, "column", rows.columns.names());
+            }
         }
     }
 
@@ -218,7 +223,7 @@ impl<'a> Checker<'a> {
         let whole = format!("{}.{}", list.entity, rows.name.name);
         let mut inner = procedure.steps.iter().filter_map(|step| match step {
             Step::Read(Read::Rows(rows)) if rows.name.name == whole => Some([].as_slice()),
-            Step::Each(each) if each.rows.name == whole => Some(each.steps.as_slice()),
+            Step::Each(each) if each.rows.name.name == whole => Some(each.steps.as_slice()),
             _ => None,
         });
         let Some(steps) = inner.next_back() else {
@@ -317,14 +322,21 @@ impl<'a> Checker<'a> {
 
     /// The entity that stands behind it: the one of the recordset.
     fn each(&mut self, each: &'a Each, scope: Scope<'a>) -> Option<&'a Entry<Entity>> {
-        let record = self.recordset(&each.rows);
+        let record = self.recordset(&each.rows.name);
+        if let Some(rows) = record.filter(|rows| rows.next.is_some() && rows.previous.is_none())
+            && let Some(last) = &each.rows.last
+        {
+            let name = &rows.name.name;
+            let problem = format!("the last ones of '{name}' need 'previous', a key back to them");
+            self.report(&last.0, "dangling", problem);
+        }
         let of_record = Scope { record, ..scope };
         self.columns(record, [&each.matching, &each.fill], of_record);
-        if let Some(limit) = &each.limit {
-            self.value(limit, scope);
+        for count in each.limit.iter().chain(&each.rows.last) {
+            self.value(count, scope);
         }
         self.steps(&each.steps, Scope { entity: None, ..of_record });
-        self.model.entities.entry(each.rows.name.split('.').next().unwrap_or_default())
+        self.model.entities.entry(each.rows.name.name.split('.').next().unwrap_or_default())
     }
 
     fn pick(&mut self, pick: &'a Pick, scope: Scope<'a>) {

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use entrepot_nouns::Period;
-use entrepot_tn3270_proto::{CodePage, Key};
+use entrepot_tn3270_proto::CodePage;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::entries::{Entries, Entry, Named, Scalar};
-use super::items::{ModelColumn, ModelField, Pattern, Rows};
+use super::items::{HostKey, ModelField, Pattern};
 use super::output::Output;
+use super::recordset::Recordset;
 use crate::limits::MODEL_BYTES;
 
 /// A file is no model.
@@ -156,47 +157,6 @@ pub struct Else {
     pub text: Option<Value>,
 }
 
-/// A list of records on a screen.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Recordset {
-    /// What it is called.
-    pub name: Named,
-    /// The rows of the screen that it has.
-    pub area: Rows,
-    /// What a record has.
-    pub columns: Entries<ModelColumn>,
-    /// A record in which this column is blank is none: `blank id`.
-    pub skip: Option<SkipBlank>,
-    /// How the next page comes; unset: there is one page.
-    pub next: Option<Next>,
-    /// What says that there is no next page, besides a page that shows the same again.
-    #[serde(default)]
-    pub end: Vec<Pattern>,
-}
-
-/// How a recordset goes on.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Next {
-    /// The key for the next page.
-    pub key: HostKey,
-}
-
-/// `blank id`: records without it are left out.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
-pub struct SkipBlank(#[schemars(with = "String", regex(pattern = r"^blank +\S"))] pub Named);
-
-impl<'de> Deserialize<'de> for SkipBlank {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Named { name, line, column } = Named::deserialize(deserializer)?;
-        let column_name = name.strip_prefix("blank ").map(str::trim).ok_or_else(|| {
-            D::Error::custom(format!("'{name}' skips nothing: write it as in 'blank id'"))
-        })?;
-        Ok(SkipBlank(Named { name: column_name.to_owned(), line, column }))
-    }
-}
-
 /// What can be called from outside.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -277,8 +237,9 @@ pub enum Step {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Each {
-    /// The recordset: `Loans.loans`.
-    pub rows: Named,
+    /// The recordset: `Loans.loans`, or of those that are meant the last ones:
+    /// `Loans.loans.last($n)`.
+    pub rows: Listed,
     /// What columns of a record show for it to be one of them; without any all are.
     #[serde(default, rename = "where")]
     pub matching: Entries<Value>,
@@ -292,6 +253,35 @@ pub struct Each {
     /// What is done then. What is read becomes a part of the record; `$column` is what it shows.
     #[serde(rename = "do")]
     pub steps: Vec<Step>,
+}
+
+/// Records of a recordset, as `Loans.loans` or `Loans.loans.last($n)`.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(with = "String")]
+pub struct Listed {
+    /// The recordset: `Loans.loans`.
+    pub name: Named,
+    /// Of those that are meant only so many, the last ones.
+    pub last: Option<Value>,
+}
+
+impl<'de> Deserialize<'de> for Listed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Named { name, line, column } = Named::deserialize(deserializer)?;
+        let named = |name: &str| Named { name: name.trim().to_owned(), line, column };
+        let Some((set, rest)) = name.split_once('(') else {
+            return Ok(Listed { name: named(&name), last: None });
+        };
+        let count = rest.strip_suffix(')').map(str::trim).filter(|count| !count.is_empty());
+        match (set.strip_suffix(".last"), count) {
+            (Some(set), Some(count)) => {
+                Ok(Listed { name: named(set), last: Some(Value(named(count))) })
+            }
+            _ => Err(D::Error::custom(format!(
+                "'{name}' are no records: write it as in 'Loans.loans.last($n)'"
+            ))),
+        }
+    }
 }
 
 /// Which record is picked, and how.
@@ -406,25 +396,6 @@ impl Value {
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Named::deserialize(deserializer).map(Value)
-    }
-}
-
-/// A key that goes to the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
-pub struct HostKey(#[schemars(with = "String", regex(pattern = HOST_KEYS))] pub Key);
-
-/// As [`Key::named`] reads those that go to a host.
-const HOST_KEYS: &str =
-    "^ *([eE][nN][tT][eE][rR]|[cC][lL][eE][aA][rR]|[pP][fF]([1-9]|1[0-9]|2[0-4])|[pP][aA][1-3]) *$";
-
-impl<'de> Deserialize<'de> for HostKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let key = Key::named(&name).filter(|key| matches!(key, Key::Aid(_)));
-        key.map(HostKey).ok_or_else(|| {
-            let keys = "ENTER, CLEAR, PF1 to PF24 and PA1 to PA3";
-            D::Error::custom(format!("'{name}' is no key that goes to a host: there are {keys}"))
-        })
     }
 }
 

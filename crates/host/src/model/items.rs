@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use entrepot_tn3270_proto::Key;
 use regex::{Regex, RegexBuilder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -168,9 +169,11 @@ impl JsonSchema for ModelColumn {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let about = "An area of each row, as `17 len 34 out`: column and length, then the words \
-                     of a field.";
-        line_schema(about, &format!(r"^\s*[0-9]*[1-9][0-9]*\s+{LENGTH_AND_WORDS}\s*$"))
+        let about = "An area of each record, as `17 len 34 out`: column and length, then the words \
+                     of a field, and of records of several rows `row 2`, or `row 2-` for all from \
+                     there on.";
+        let words = LENGTH_AND_WORDS.replace("(out|", r"(row\s+[1-9][0-9]*-?|out|");
+        line_schema(about, &format!(r"^\s*[0-9]*[1-9][0-9]*\s+{words}\s*$"))
     }
 }
 
@@ -248,10 +251,39 @@ pub struct ModelColumn {
     pub column: usize,
     /// So many positions.
     pub length: usize,
+    /// In which rows of a record it stands.
+    pub rows: RecordRows,
     /// It is only read.
     pub out: bool,
     /// How what it shows is understood.
     pub kind: ColumnKind,
+}
+
+/// Rows of a record, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordRows {
+    /// `row 2`: this one.
+    One(usize),
+    /// `row 2-`: from there to the last row of the record, one below the other.
+    From(usize),
+}
+
+impl RecordRows {
+    /// The first of them.
+    pub(crate) fn first(self) -> usize {
+        match self {
+            RecordRows::One(row) | RecordRows::From(row) => row,
+        }
+    }
+
+    /// Reads `2` or `2-`.
+    fn parse(text: &str) -> Option<RecordRows> {
+        let number = |text: &str| text.parse().ok().filter(|row| *row > 0);
+        match text.strip_suffix('-') {
+            Some(first) => number(first).map(RecordRows::From),
+            None => number(text).map(RecordRows::One),
+        }
+    }
 }
 
 /// How what a field shows is understood.
@@ -356,9 +388,37 @@ impl<'de> Deserialize<'de> for ModelColumn {
         let column = column.ok_or_else(|| {
             D::Error::custom(format!("'{text}' is no column: write it as in '17 len 34 out'"))
         })?;
+        let mut words: Vec<&str> = words.collect();
+        let mut rows = RecordRows::One(1);
+        if let Some(at) = words.iter().position(|word| *word == "row") {
+            let said = words.get(at + 1).and_then(|word| RecordRows::parse(word));
+            rows = said.ok_or_else(|| {
+                D::Error::custom(format!("'{text}' has no row: write it as in 'row 2' or 'row 2-'"))
+            })?;
+            words.drain(at..at + 2);
+        }
         let Words { length, out, kind, .. } =
-            Words::parse(words, &text).map_err(D::Error::custom)?;
-        Ok(ModelColumn { column, length, out, kind })
+            Words::parse(words.into_iter(), &text).map_err(D::Error::custom)?;
+        Ok(ModelColumn { column, length, rows, out, kind })
+    }
+}
+
+/// A key that goes to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+pub struct HostKey(#[schemars(with = "String", regex(pattern = HOST_KEYS))] pub Key);
+
+/// As [`Key::named`] reads those that go to a host.
+const HOST_KEYS: &str =
+    "^ *([eE][nN][tT][eE][rR]|[cC][lL][eE][aA][rR]|[pP][fF]([1-9]|1[0-9]|2[0-4])|[pP][aA][1-3]) *$";
+
+impl<'de> Deserialize<'de> for HostKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let key = Key::named(&name).filter(|key| matches!(key, Key::Aid(_)));
+        key.map(HostKey).ok_or_else(|| {
+            let keys = "ENTER, CLEAR, PF1 to PF24 and PA1 to PA3";
+            D::Error::custom(format!("'{name}' is no key that goes to a host: there are {keys}"))
+        })
     }
 }
 

@@ -3,10 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::document::{Entity, Model, ParameterKind, Procedure, Read, Recordset, Step};
+use super::document::{Entity, Model, ParameterKind, Procedure, Read, Step};
 use super::entries::{Entries, Entry};
 use super::items::ColumnKind;
 use super::output::{Output, OutputRows, is_count};
+use super::recordset::Recordset;
 
 /// A recordset in the result of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,7 +66,7 @@ impl Model {
         for step in steps {
             let (name, inner) = match step {
                 Step::Read(Read::Rows(rows)) => (&rows.name, Default::default()),
-                Step::Each(each) => (&each.rows, each.steps.as_slice()),
+                Step::Each(each) => (&each.rows.name, each.steps.as_slice()),
                 _ => continue,
             };
             let entity = name.name.split('.').next().unwrap_or_default();
@@ -198,7 +199,7 @@ fn read(model: &Model, steps: &[Step]) -> Map<String, Json> {
                 continue;
             }
             Step::Read(Read::Rows(rows)) => (&rows.name, Default::default()),
-            Step::Each(each) => (&each.rows, each.steps.as_slice()),
+            Step::Each(each) => (&each.rows.name, each.steps.as_slice()),
             _ => continue,
         };
         let entity = name.name.split('.').next().unwrap_or_default();

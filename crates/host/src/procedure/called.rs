@@ -10,15 +10,14 @@ use tokio::time::timeout;
 
 use super::gathered::Gathered;
 use super::values::value;
-use crate::action::Place;
 use crate::error::HostError;
-use crate::limits::{RECORDS, WAYS};
+use crate::limits::WAYS;
 use crate::model::{
-    ColumnKind, Each, Else, Entity, Entries, Entry, HostKey, Model, ModelColumn, ModelField, Named,
-    On, Operation, Output, ParameterKind, Pick, Procedure, Read, ReadRows, Recordset, Step, Value,
+    ColumnKind, Else, Entity, Entries, Entry, HostKey, Model, ModelField, On, Operation, Output,
+    ParameterKind, Procedure, Read, Step, Value,
 };
 use crate::session::HostSession;
-use crate::shown::{characters_at, text_at};
+use crate::shown::text_at;
 use crate::view::keyboard;
 
 /// A procedure did not come to its end.
@@ -86,10 +85,10 @@ pub(super) struct Worked<'m> {
 pub(super) struct Call<'m> {
     input: BTreeMap<String, String>,
     /// What the record shows that is open, by its columns.
-    record: BTreeMap<String, String>,
+    pub(super) record: BTreeMap<String, String>,
     /// What the procedure gives, if its model says it.
-    output: Option<&'m Entries<Output>>,
-    gathered: Gathered<'m>,
+    pub(super) output: Option<&'m Entries<Output>>,
+    pub(super) gathered: Gathered<'m>,
 }
 
 impl Call<'_> {
@@ -147,7 +146,11 @@ impl<'m> Worked<'m> {
         Ok(())
     }
 
-    async fn step(&mut self, step: &'m Step, call: &mut Call<'m>) -> Result<(), CallError> {
+    pub(super) async fn step(
+        &mut self,
+        step: &'m Step,
+        call: &mut Call<'m>,
+    ) -> Result<(), CallError> {
         match step {
             Step::Go(name) if name.name == "home" => self.go(&self.model.home.name, call).await,
             Step::Go(name) => self.go(&name.name, call).await,
@@ -168,7 +171,7 @@ impl<'m> Worked<'m> {
         stands.ok_or_else(|| self.lost("a screen of the model"))
     }
 
-    fn lost(&self, wanted: &str) -> CallError {
+    pub(super) fn lost(&self, wanted: &str) -> CallError {
         let stands = self.model.standing(self.session.terminal());
         let stands = stands.map_or("an unknown screen", |stands| &stands.key.name).to_owned();
         CallError::Lost { stands, wanted: wanted.to_owned() }
@@ -247,7 +250,7 @@ impl<'m> Worked<'m> {
 
     /// A value: a parameter, else a column of the record that is open, else a variable, else what
     /// a field of the entity shows.
-    fn resolve(&self, value: &Value, call: &Call<'_>) -> Result<String, CallError> {
+    pub(super) fn resolve(&self, value: &Value, call: &Call<'_>) -> Result<String, CallError> {
         let Some(name) = value.name() else { return Ok(value.0.name.clone()) };
         let given = call.input.get(name).or_else(|| call.record.get(name));
         if let Some(known) = given.or_else(|| self.variables.get(name)) {
@@ -264,7 +267,7 @@ impl<'m> Worked<'m> {
         field.map(shown).ok_or_else(|| CallError::Caller(format!("nothing is called '{name}'")))
     }
 
-    fn outcome(&self, otherwise: &Else, call: &Call<'_>) -> CallError {
+    pub(super) fn outcome(&self, otherwise: &Else, call: &Call<'_>) -> CallError {
         /// Where the model says nothing else: the application refused.
         const UNPROCESSABLE: u16 = 422;
         let text = otherwise.text.as_ref().map(|text| self.resolve(text, call));
@@ -287,7 +290,7 @@ impl<'m> Worked<'m> {
         }
     }
 
-    fn entity(&self, name: &str) -> Result<&'m Entry<Entity>, CallError> {
+    pub(super) fn entity(&self, name: &str) -> Result<&'m Entry<Entity>, CallError> {
         let stands = self.standing()?;
         if stands.key.name == name { Ok(stands) } else { Err(self.lost(&format!("'{name}'"))) }
     }
@@ -311,271 +314,9 @@ impl<'m> Worked<'m> {
         call.gathered.said(said);
         Ok(())
     }
-
-    /// The pages of a recordset, until the application or the same page again says that it is the
-    /// last one, or there are as many records as are wanted.
-    async fn read_rows(
-        &mut self,
-        read: &'m ReadRows,
-        call: &mut Call<'m>,
-    ) -> Result<(), CallError> {
-        let OnEntity { entity, rows } = self.recordset(&read.name.name)?;
-        let most = self.limit(&read.name, read.limit.as_ref(), call)?;
-        let mut records: Vec<Json> = Vec::new();
-        loop {
-            for row in rows.area.first..=rows.area.last {
-                records.extend(self.record(entity, rows, row)?.map(Json::Object));
-            }
-            if records.len() >= most || self.turn_page(entity, rows).await? == Page::Last {
-                break;
-            }
-        }
-        records.truncate(most);
-        call.gathered.records(entity, &rows.name.name, records);
-        Ok(())
-    }
-
-    /// To the next page of a recordset, where there is one.
-    async fn turn_page(&mut self, entity: &str, rows: &Recordset) -> Result<Page, CallError> {
-        let terminal = self.session.terminal();
-        let is_last = rows.end.iter().any(|test| test.holds(terminal));
-        let Some(next) = rows.next.as_ref().filter(|_| !is_last) else { return Ok(Page::Last) };
-        let before: String = self.page(rows).collect();
-        self.press(next.key).await?;
-        self.entity(entity)?;
-        Ok(if self.page(rows).eq(before.chars()) { Page::Last } else { Page::Next })
-    }
-
-    /// The recordset of the entity that stands, by its name as in `Loans.loans`.
-    fn recordset(&self, name: &'m str) -> Result<OnEntity<'m>, CallError> {
-        let entity = name.split('.').next().unwrap_or(name);
-        let found = self.entity(entity)?.value.rows.as_ref();
-        let rows = found.ok_or_else(|| self.lost(&format!("the recordset '{name}'")))?;
-        Ok(OnEntity { entity, rows })
-    }
-
-    /// What columns must show.
-    fn wanted(
-        &self,
-        rows: &'m Recordset,
-        matching: &Entries<Value>,
-        call: &Call<'_>,
-    ) -> Result<Vec<Wanted<'m>>, CallError> {
-        let mut wanted = Vec::new();
-        for Entry { key, value } in matching.iter() {
-            let text = self.resolve(value, call)?.trim().to_owned();
-            wanted.push(Wanted { column: column(rows, &key.name)?, text });
-        }
-        Ok(wanted)
-    }
-
-    fn is_wanted(&self, row: usize, wanted: &[Wanted<'_>]) -> bool {
-        wanted.iter().all(|it| self.cell(it.column, row).trim() == it.text)
-    }
-
-    /// Opens the records one after the other; what is read in each becomes a part of it.
-    async fn each(&mut self, each: &'m Each, call: &mut Call<'m>) -> Result<(), CallError> {
-        let OnEntity { entity, rows } = self.recordset(&each.rows.name)?;
-        let wanted = self.wanted(rows, &each.matching, call)?;
-        let most = self.limit(&each.rows, each.limit.as_ref(), call)?;
-        let mut records: Vec<Json> = Vec::new();
-        'pages: loop {
-            let page = self.shown(rows);
-            for row in rows.area.first..=rows.area.last {
-                if records.len() >= most {
-                    break 'pages;
-                }
-                let is_one = !self.is_blank(rows, row) && self.is_wanted(row, &wanted);
-                let Some(record) = self.record(entity, rows, row)?.filter(|_| is_one) else {
-                    continue;
-                };
-                call.record = self.texts(rows, row);
-                self.type_into_record(rows, row, &each.fill, call).await?;
-                self.press(each.key).await?;
-                let outer = std::mem::take(&mut call.gathered);
-                let whole = std::mem::take(&mut call.output);
-                for step in &each.steps {
-                    self.step(step, call).await?;
-                }
-                call.output = whole;
-                let read = std::mem::replace(&mut call.gathered, outer);
-                let mut record = record;
-                read.of_record(&mut record, whole.and_then(|output| output.list_of(entity)));
-                records.push(Json::Object(record));
-                call.record.clear();
-                self.go(entity, call).await?;
-                self.find_page(entity, rows, &page).await?;
-            }
-            if self.turn_page(entity, rows).await? == Page::Last {
-                break;
-            }
-        }
-        call.gathered.records(entity, &rows.name.name, records);
-        Ok(())
-    }
-
-    /// How many records of a recordset are wanted.
-    fn limit(
-        &self,
-        rows: &Named,
-        limit: Option<&Value>,
-        call: &Call<'_>,
-    ) -> Result<usize, CallError> {
-        let Some(limit) = limit else { return Ok(RECORDS) };
-        let text = self.resolve(limit, call)?;
-        let number: usize = text
-            .trim()
-            .parse()
-            .map_err(|_| CallError::Caller(format!("the limit of '{}' is no number", rows.name)))?;
-        Ok(number.min(RECORDS))
-    }
-
-    /// Behind a record some applications show the page that stood before, and others the first one.
-    async fn find_page(
-        &mut self,
-        entity: &str,
-        rows: &Recordset,
-        page: &[String],
-    ) -> Result<(), CallError> {
-        for _ in 0..RECORDS {
-            if self.shown(rows) == page {
-                return Ok(());
-            }
-            if self.turn_page(entity, rows).await? == Page::Last {
-                break;
-            }
-        }
-        Err(self.lost(&format!("the page of '{}' that stood before", rows.name.name)))
-    }
-
-    /// What the columns of a record show.
-    fn texts(&self, rows: &Recordset, row: usize) -> BTreeMap<String, String> {
-        let text = |column: &ModelColumn| self.cell(column, row).trim().to_owned();
-        rows.columns.iter().map(|it| (it.key.name.clone(), text(&it.value))).collect()
-    }
-
-    /// True if a row shows nothing in the columns that are read.
-    fn is_blank(&self, rows: &Recordset, row: usize) -> bool {
-        let is_empty = |column: &ModelColumn| self.cell(column, row).trim().is_empty();
-        let mut read = rows.columns.iter().map(|it| &it.value).filter(|it| it.out).peekable();
-        read.peek().is_some() && read.all(is_empty)
-    }
-
-    /// What a page shows in the columns that are read: what was typed does not count.
-    fn shown(&self, rows: &Recordset) -> Vec<String> {
-        let read = || rows.columns.iter().filter(|column| column.value.out);
-        (rows.area.first..=rows.area.last)
-            .flat_map(|row| read().map(move |column| self.cell(&column.value, row)))
-            .collect()
-    }
-
-    async fn pick(&mut self, pick: &'m Pick, call: &Call<'_>) -> Result<(), CallError> {
-        let OnEntity { entity, rows } = self.recordset(&pick.rows.name)?;
-        let wanted = self.wanted(rows, &pick.matching, call)?;
-        for _ in 0..RECORDS {
-            let mut all = rows.area.first..=rows.area.last;
-            if let Some(row) = all.find(|row| self.is_wanted(*row, &wanted)) {
-                self.type_into_record(rows, row, &pick.fill, call).await?;
-                return self.press(pick.key).await.map(drop);
-            }
-            if self.turn_page(entity, rows).await? == Page::Last {
-                break;
-            }
-        }
-        let otherwise = pick.missing.as_ref().map(|missing| self.outcome(missing, call));
-        Err(otherwise.unwrap_or_else(|| CallError::Outcome {
-            error: "not_found".to_owned(),
-            http: 404,
-            text: format!("'{}' has no such record", pick.rows.name),
-        }))
-    }
-
-    async fn type_into_record(
-        &mut self,
-        rows: &Recordset,
-        row: usize,
-        fill: &Entries<Value>,
-        call: &Call<'_>,
-    ) -> Result<(), CallError> {
-        let first = rows.columns.0.first().map_or(1, |first| first.value.column);
-        self.session.move_cursor(Place { row, column: first });
-        for Entry { key, value } in fill.iter() {
-            let text = self.resolve(value, call)?;
-            let column = column(rows, &key.name)?;
-            if text.chars().count() > column.length {
-                let what = format!("what goes into '{}' is too long", key.name);
-                return Err(CallError::Caller(what));
-            }
-            self.session.move_cursor(Place { row, column: column.column });
-            self.session.press(Key::EraseEof).await?;
-            self.session.type_text(&text).await?;
-        }
-        Ok(())
-    }
-
-    fn cell(&self, column: &ModelColumn, row: usize) -> String {
-        let at = Place { row, column: column.column };
-        text_at(self.session.terminal(), at, column.length)
-    }
-
-    /// What the rows of a recordset show, all columns.
-    fn page(&self, rows: &Recordset) -> impl Iterator<Item = char> {
-        let terminal = self.session.terminal();
-        let columns = terminal.screen().size().columns;
-        let area = (rows.area.first..=rows.area.last).count();
-        characters_at(terminal, Place { row: rows.area.first, column: 1 }, area * columns)
-    }
-
-    fn record(
-        &self,
-        entity: &str,
-        rows: &Recordset,
-        row: usize,
-    ) -> Result<Option<Map<String, Json>>, CallError> {
-        let mut record = Map::with_capacity(rows.columns.0.len());
-        for Entry { key, value: column } in rows.columns.iter() {
-            let text = self.cell(column, row);
-            let skips = rows.skip.as_ref().is_some_and(|skip| skip.0.name == key.name);
-            if skips && text.trim().is_empty() {
-                return Ok(None);
-            }
-            if !column.out {
-                // It is there to be typed into.
-                continue;
-            }
-            let read = value(&column.kind, &text);
-            let read = read.ok_or_else(|| wrong_kind(entity, &key.name, &column.kind, &text))?;
-            record.insert(key.name.clone(), read);
-        }
-        Ok(Some(record))
-    }
 }
 
-/// A recordset and the entity that it is on.
-struct OnEntity<'m> {
-    entity: &'m str,
-    rows: &'m Recordset,
-}
-
-/// What a column must show.
-struct Wanted<'m> {
-    column: &'m ModelColumn,
-    text: String,
-}
-
-/// Whether another page of a recordset stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    Next,
-    Last,
-}
-
-fn column<'r>(rows: &'r Recordset, name: &str) -> Result<&'r ModelColumn, CallError> {
-    let found = rows.columns.value(name);
-    found.ok_or_else(|| CallError::Caller(format!("'{}' has no column '{name}'", rows.name.name)))
-}
-
-fn wrong_kind(entity: &str, field: &str, kind: &ColumnKind, text: &str) -> CallError {
+pub(super) fn wrong_kind(entity: &str, field: &str, kind: &ColumnKind, text: &str) -> CallError {
     CallError::Kind {
         entity: entity.to_owned(),
         field: field.to_owned(),

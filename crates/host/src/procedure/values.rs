@@ -25,6 +25,11 @@ pub(crate) fn value(kind: &ColumnKind, text: &str) -> Option<Value> {
     }
 }
 
+/// True for a text that is a number, with a fraction or without.
+pub(super) fn is_number(text: &str) -> bool {
+    decimal(text).is_some()
+}
+
 /// `1.234,50`, `1,234.50` and `-3` as `1234.50`, `1234.50` and `-3`: the last sign that stands once
 /// is the one before the fraction.
 fn decimal(text: &str) -> Option<String> {

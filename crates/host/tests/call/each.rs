@@ -71,6 +71,48 @@ async fn each_record_of_all_pages_is_opened_and_what_it_shows_added() {
     assert_eq!(found["loans"], json!(all));
 }
 
+/// They stand on the last two of three pages; the session is at the end of the list when they are
+/// known, and goes back for them.
+#[tokio::test]
+async fn the_last_records_of_a_list_are_opened() {
+    let last =
+        |count: &str| model(&EACH.replace("Loans.loans\n", &format!("Loans.loans.{count}\n")));
+    let all: Vec<Value> = (0..SAMPLE_LOANS).map(loan).collect();
+    let of_most = last("last($most)").replace("          limit: $most\n", "");
+    for most in [0, 1, 4, 5, 17, 18, SAMPLE_LOANS, SAMPLE_LOANS + 1] {
+        let asked = most.to_string();
+        let found = called(&of_most, &[("reader", "NOVAK"), ("most", &asked)]).await.unwrap();
+        let wanted = &all[SAMPLE_LOANS.saturating_sub(most)..];
+        assert_eq!(found["loans"], json!(wanted), "{most}");
+    }
+    let none = called(&of_most, &[("reader", "EMPTY")]).await.unwrap();
+    assert_eq!(none["loans"], json!([]));
+    // Of the last ones the first; and of those that are meant.
+    let found = called(&last("last(5)"), &[("reader", "NOVAK"), ("most", "2")]).await.unwrap();
+    assert_eq!(found["loans"], json!(all[25..27]));
+    let due = last("last(1)").replace("limit: $most", "where: {due: 02.11.2026}");
+    let found = called(&due, &[("reader", "NOVAK")]).await.unwrap();
+    assert_eq!(found["loans"], json!([all[29]]));
+    let found = called(&due.replace("last(1)", "last(2)"), &[("reader", "NOVAK")]).await.unwrap();
+    assert_eq!(found["loans"], json!([all[1], all[29]]));
+    // Where the list begins anew behind each record.
+    let anew = "            - read: {fields: Loan}\n            - go: Find\n            \
+                - fill: {name: $reader}\n            - key: ENTER\n";
+    let again = of_most.replace("            - read: {fields: Loan}\n", anew);
+    let found = called(&again, &[("reader", "NOVAK"), ("most", "6")]).await.unwrap();
+    assert_eq!(found["loans"], json!(all[24..]));
+    // Without a way back nobody gets there, and the check says so.
+    let lost = of_most.replace("      previous: {key: PF7}\n", "");
+    let told = check(&Model::read(&lost).unwrap());
+    assert!(told.iter().any(|it| it.problem.contains("need 'previous'")), "{told:?}");
+    let error = called(&lost, &[("reader", "NOVAK"), ("most", "6")]).await.unwrap_err();
+    assert!(error.to_string().contains("the page of 'loans'"), "{error}");
+    for wrong in ["last()", "first(3)", "last(3"] {
+        let refused = Model::read(&last(wrong)).unwrap_err().to_string();
+        assert!(refused.contains("'Loans.loans.last($n)'"), "{wrong}: {refused}");
+    }
+}
+
 #[tokio::test]
 async fn no_more_records_are_read_than_are_wanted() {
     let (front, _) = EACH.split_once("      - each:").unwrap();

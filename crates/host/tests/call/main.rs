@@ -4,6 +4,7 @@ mod debug;
 mod each;
 mod held;
 mod library;
+mod orders;
 mod output;
 mod pool;
 mod schema;

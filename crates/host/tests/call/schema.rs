@@ -153,8 +153,14 @@ entities:
       x: {type: {a: $user, b: 1}, key: pf3, to: A, else: {A: {error: e, http: 404, text: $b}},
           timeout: 10s}
     rows: {name: list, area: 8-20, columns: {s: "3 len 1", id: "6 len 9 out integer"},
-           skip: blank id, next: {key: PF8}, end: ["END @ 22,30"]}
+           skip: blank id, next: {key: PF8}, previous: {key: PF7}, end: ["END @ 22,30"],
+           height: 1}
     keepalive: {key: ENTER, every: 90s}
+  B: {is: ["B @ 1,1"], rows: {name: b, area: 8-20, start_when: number id,
+      columns: {id: "6 len 9 out row 1", t: "6 len 9 row 2- out"}}}
+  C: {is: ["C @ 1,1"], rows: {name: c, area: 8-20, delimiter: "--- @ 2", columns: {}}}
+  D: {is: ["D @ 1,1"], rows: {name: d, area: 8-20, delimiter: blank, columns: {}}}
+  E: {is: ["E @ 1,1"], rows: {name: e, area: 8-20, start_when: "ORDER @ 2", columns: {}}}
 procedures:
   p:
     summary: Everything
@@ -173,6 +179,7 @@ procedures:
       - pick: {rows: A.list, where: {id: $n}, type: {s: S}, key: ENTER, missing: {error: m}}
       - each: {rows: A.list, where: {id: 1}, limit: 5, type: {s: S}, key: ENTER,
                do: [{read: {fields: A}}]}
+      - each: {rows: A.list.last($n), key: ENTER, do: []}
 tests: [{trace: t.trc, call: p, in: {n: 1}, variables: {user: X}, want: t.json}]
 "#;
 
@@ -186,6 +193,9 @@ fn what_is_no_model_does_not_fit_the_schema() {
         ("6 len 9 out integer", "6 len 9 out whole", "whole"),
         ("area: 8-20", "area: 8", "area"),
         ("skip: blank id", "skip: id", "skip"),
+        ("skip: blank id", "start_when: blank", "start_when"),
+        ("skip: blank id", "delimiter: number id", "delimiter"),
+        ("17 len 30 out", "17 len 30 out row", "17 len 30 out row"),
         ("{field: \"14,40\", hidden: true}", "{fields: \"14,40\"}", "fields"),
         ("    do:\n", "    doo:\n", "doo"),
         ("go: Find", "goto: Find", "there is no 'go'"),
