@@ -27,6 +27,12 @@ pub enum ProcedureError {
     /// The model does not name the account at all.
     #[error("the account may not hold a session of the model '{0}'")]
     NoSession(Name),
+    /// It holds as many sessions as it may.
+    #[error("the account holds {most} sessions of the model, as many as it may: end one first")]
+    HoldsEnough {
+        /// What the model allows.
+        most: u32,
+    },
     /// Another request works in the session.
     #[error("another request works in the session '{0}'")]
     Busy(SessionId),
@@ -75,6 +81,7 @@ impl ProcedureError {
             | ProcedureError::NoSession(_) => "EP1315",
             ProcedureError::Busy(_) => "EP1317",
             ProcedureError::Suspended(_) => "EP1318",
+            ProcedureError::HoldsEnough { .. } => "EP1320",
             ProcedureError::Pool(error) => error.code(),
             ProcedureError::Call { error, .. } => error.code(),
             ProcedureError::Journal(error) => error.code(),

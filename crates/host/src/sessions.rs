@@ -1,6 +1,7 @@
 //! Sessions with an application that clients hold over many requests, each known by its id to the
 //! account that opened it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,8 @@ pub(crate) struct HeldSessions {
     model: Name,
     recorder: Recorder,
     entries: Mutex<HashMap<SessionId, Arc<Held>>>,
+    /// How many sessions are being opened for an account.
+    opening: Mutex<HashMap<Caller, usize>>,
 }
 
 /// One of them.
@@ -132,6 +135,12 @@ struct HeldState {
     keys: u64,
 }
 
+/// A session that is being opened counts among those that its account holds.
+struct Opening {
+    sessions: Arc<HeldSessions>,
+    holder: Caller,
+}
+
 /// A request in a session. Dropping it leaves the session with its client, or ends it.
 pub(crate) struct InSession {
     sessions: Arc<HeldSessions>,
@@ -144,13 +153,14 @@ pub(crate) struct InSession {
 
 impl HeldSessions {
     pub(crate) fn new(model: Name, recorder: Recorder) -> Arc<HeldSessions> {
-        Arc::new(HeldSessions { model, recorder, entries: Mutex::default() })
+        let (entries, opening) = (Mutex::default(), Mutex::default());
+        Arc::new(HeldSessions { model, recorder, entries, opening })
     }
 
     /// Has a client hold a session.
     ///
     /// # Errors
-    /// There is none for it, or it cannot be recorded.
+    /// It holds as many as it may, there is none for it, or it cannot be recorded.
     pub(crate) async fn open(
         self: Arc<Self>,
         scope: Scope,
@@ -158,6 +168,7 @@ impl HeldSessions {
         pool: &Pool,
         kind: SessionKind,
     ) -> Result<HostSessionView, ProcedureError> {
+        let opening = self.opening(holder, pool.settings().limits.max_held)?;
         let (session, kind) = match kind {
             SessionKind::Pooled => (pool.session(holder).await?, PoolOrOwn::Pool),
             SessionKind::Own(variables) => (pool.own_session(variables).await?, PoolOrOwn::Own),
@@ -172,11 +183,32 @@ impl HeldSessions {
         let state = Mutex::new(HeldState { here: None, how, since: opened_at, keys: 0 });
         let entry = Arc::new(Held { id, holder, scope, kind, opened_at, begun, state });
         self.entries.lock().insert(id, Arc::clone(&entry));
+        drop(opening);
         let why = HostSessionEnding::Broken;
         let session = Some(session);
         let sessions = Arc::clone(&self);
         drop(InSession { sessions, entry: Arc::clone(&entry), session, how, why });
         Ok(self.view(&entry, pool))
+    }
+
+    /// One more session for an account, if it may hold that.
+    fn opening(
+        self: &Arc<Self>,
+        holder: Caller,
+        most: Option<u32>,
+    ) -> Result<Opening, ProcedureError> {
+        let entries = self.entries.lock();
+        let mut opening = self.opening.lock();
+        let of_holder = opening.entry(holder).or_default();
+        let held = entries.values().filter(|entry| entry.holder == holder).count() + *of_holder;
+        *of_holder += 1;
+        drop(opening);
+        drop(entries);
+        let one_more = Opening { sessions: Arc::clone(self), holder };
+        match most.filter(|most| usize::try_from(*most).is_ok_and(|most| held >= most)) {
+            Some(most) => Err(ProcedureError::HoldsEnough { most }),
+            None => Ok(one_more),
+        }
     }
 
     /// The sessions that an account holds, the oldest first.
@@ -365,6 +397,18 @@ impl InSession {
                 Ok(HostScreen { entity, screen: application.screen() })
             })
             .await
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut opening = self.sessions.opening.lock();
+        if let Entry::Occupied(mut of_holder) = opening.entry(self.holder) {
+            *of_holder.get_mut() -= 1;
+            if *of_holder.get() == 0 {
+                of_holder.remove();
+            }
+        }
     }
 }
 

@@ -43,6 +43,9 @@ pub struct SessionPool {
     pub hold: Period,
     /// The same for a session that its client has suspended.
     pub suspend: Period,
+    /// Most sessions that one account may hold at a time. Unset: as many as there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_held: Option<u32>,
     /// A user whose session ended without a log-off rests for so long, for the host may not know
     /// yet that the session is over.
     pub user_rest: Period,
@@ -65,6 +68,7 @@ impl Default for SessionPool {
             rogue_time: Period::from_seconds(30),
             hold: Period::from_seconds(300),
             suspend: Period::from_seconds(3_600),
+            max_held: None,
             user_rest: Period::from_seconds(300),
         }
     }

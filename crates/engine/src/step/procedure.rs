@@ -113,6 +113,7 @@ fn failed(error: ProcedureError) -> StepError {
         | ProcedureError::Pool(_)
         | ProcedureError::Busy(_)
         | ProcedureError::Suspended(_)
+        | ProcedureError::HoldsEnough { .. }
         | ProcedureError::Call { .. }
         | ProcedureError::Journal(_) => StepError::transient(code, text),
     }

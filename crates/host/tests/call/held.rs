@@ -271,6 +271,47 @@ async fn a_suspended_session_waits_to_be_resumed() {
     held.applications.stop().await;
 }
 
+/// Suspended ones count, and those that are being opened; the accounts count apart.
+#[tokio::test]
+async fn an_account_holds_no_more_sessions_than_it_may() {
+    let held = Held::start(json!({"max": 4, "max_held": 2})).await;
+    let (anna, other) = (clerk(), client(2, "clerks"));
+    let open = |client: &HostClient, kind| held.applications.open_session(client.clone(), kind);
+    let own = || SessionKind::Own(values(&[("user", "CLERK"), ("password", "SECRET")]));
+    // Three in the same instant.
+    let (first, second, third) =
+        tokio::join!(open(&anna, own()), open(&anna, own()), open(&anna, own()));
+    let all = [first, second, third];
+    let codes: Vec<&str> =
+        all.iter().filter_map(|it| it.as_ref().err()).map(|it| it.code()).collect();
+    assert_eq!(codes, ["EP1320"]);
+    let id = all.iter().find_map(|it| it.as_ref().ok()).unwrap().id;
+    held.applications.hold_session(&anna, id, Holding::Suspended).await.unwrap();
+    let refused = open(&anna, SessionKind::Pooled).await.unwrap_err();
+    assert!(refused.to_string().contains("holds 2 sessions"), "{refused}");
+    held.opened(&other, SessionKind::Pooled).await;
+    // One that has ended makes place.
+    held.applications.end_session(&anna, id).await.unwrap();
+    held.opened(&anna, SessionKind::Pooled).await;
+    assert_eq!(open(&anna, own()).await.unwrap_err().code(), "EP1320");
+    assert_eq!(held.applications.sessions(&anna).unwrap().len(), 2);
+    held.applications.stop().await;
+}
+
+#[tokio::test]
+async fn what_could_not_be_opened_is_not_held() {
+    let held = Held::start(json!({"max": 1, "max_held": 1, "wait": "1s"})).await;
+    let (anna, other) = (clerk(), client(2, "clerks"));
+    let theirs = held.opened(&other, SessionKind::Pooled).await;
+    for _ in 0..2 {
+        let late = held.applications.open_session(anna.clone(), SessionKind::Pooled).await;
+        assert_eq!(late.unwrap_err().code(), "EP1310");
+    }
+    held.applications.end_session(&other, theirs).await.unwrap();
+    held.opened(&anna, SessionKind::Pooled).await;
+    held.applications.stop().await;
+}
+
 /// In both states. What nobody has typed into goes to the next client.
 #[tokio::test]
 async fn a_session_that_its_client_leaves_is_given_back_after_its_time() {

@@ -118,7 +118,9 @@ fn status(error: &ProcedureError) -> StatusCode {
         ProcedureError::NotAllowed { .. }
         | ProcedureError::NoTerminal(_)
         | ProcedureError::NoSession(_) => StatusCode::FORBIDDEN,
-        ProcedureError::Busy(_) | ProcedureError::Suspended(_) => StatusCode::CONFLICT,
+        ProcedureError::Busy(_)
+        | ProcedureError::Suspended(_)
+        | ProcedureError::HoldsEnough { .. } => StatusCode::CONFLICT,
         ProcedureError::Pool(_) | ProcedureError::Journal(_) => StatusCode::SERVICE_UNAVAILABLE,
         ProcedureError::Call { error, .. } => match error {
             CallError::Caller(_) => StatusCode::UNPROCESSABLE_ENTITY,
