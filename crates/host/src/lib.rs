@@ -47,7 +47,7 @@ pub use player::{
 };
 pub use pool::{
     Caller, Gauge, HeldSession, Holding, Pool, PoolError, PoolFigures, PoolKeeper, PoolSettings,
-    PooledSession, StateGauge,
+    PooledSession, Retaken, StateGauge, WhyRetaken,
 };
 pub use procedure::{Application, CallError, LoggedOff, ScreenWait, TypeTo};
 pub use procedure_error::{ProcedureError, Stood};

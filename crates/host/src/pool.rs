@@ -26,7 +26,7 @@ pub use book::Holding;
 pub use figures::{Gauge, PoolFigures, StateGauge};
 pub use keeper::PoolKeeper;
 use keeper::{Given, Order};
-pub use leased::{HeldSession, PooledSession};
+pub use leased::{HeldSession, PooledSession, Retaken, WhyRetaken};
 pub use queue::Caller;
 pub use settings::{PoolError, PoolSettings};
 

@@ -16,7 +16,9 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::error::HostError;
-use crate::pool::{Caller, HeldSession, Holding, Pool, PoolError, PooledSession};
+use crate::pool::{
+    Caller, HeldSession, Holding, Pool, PoolError, PooledSession, Retaken, WhyRetaken,
+};
 use crate::procedure::{CallError, ScreenWait, TypeTo};
 use crate::procedure_error::ProcedureError;
 use crate::view::ScreenView;
@@ -333,14 +335,20 @@ impl HeldSessions {
     }
 
     /// Forgets sessions that the pool takes from their clients, and all when the pool ends.
-    pub(crate) async fn watch(self: Arc<Self>, mut retaken: mpsc::Receiver<HeldSession>) {
-        while let Some(held) = retaken.recv().await {
+    pub(crate) async fn watch(self: Arc<Self>, mut retaken: mpsc::Receiver<Retaken>) {
+        while let Some(Retaken { held, why }) = retaken.recv().await {
             let entries = self.entries.lock();
             let left = entries.values().find(|entry| entry.state.lock().here == Some(held));
             let left = left.map(|entry| entry.id);
             drop(entries);
             if let Some(id) = left {
-                self.forget(id, HostSessionEnding::Left);
+                self.forget(
+                    id,
+                    match why {
+                        WhyRetaken::Left => HostSessionEnding::Left,
+                        WhyRetaken::Broken => HostSessionEnding::Broken,
+                    },
+                );
             }
         }
         let all: Vec<SessionId> = self.entries.lock().keys().copied().collect();

@@ -110,7 +110,7 @@ pub struct Entity {
     pub ops: Entries<Operation>,
     /// The list on it.
     pub rows: Option<Recordset>,
-    /// How sessions that rest there are kept alive.
+    /// How sessions that rest there, or that clients hold there, are kept alive.
     pub keepalive: Option<KeepAlive>,
 }
 

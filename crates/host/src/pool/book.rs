@@ -47,6 +47,8 @@ pub(crate) enum Deed {
     BringHome { slot: SlotId },
     /// End it in order.
     LogOff { slot: SlotId },
+    /// Press the key that keeps it alive where its client has left it.
+    KeepHeld { slot: SlotId },
     /// Its client has held it for too long.
     Retake { slot: SlotId },
     /// The caller has waited for too long.
@@ -113,13 +115,22 @@ struct Slot {
     pressed_at: Duration,
     uses: u32,
     /// A client holds it, without a request now.
-    is_held: bool,
+    hold: Option<Hold>,
     /// The caller that it was opened for alone.
     own: Option<Waiting>,
     /// Nobody else is given it: it is logged off when it comes back.
     is_apart: bool,
     /// Its entry in the deadlines.
     due: Option<Duration>,
+}
+
+/// How a client holds a session between its requests.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    /// Then it is taken from its client.
+    until: Duration,
+    /// Where it stands, a key is pressed after so long without another one.
+    keepalive: Option<Duration>,
 }
 
 /// How often a session was opened, broke and so on, since the start.
@@ -344,32 +355,55 @@ impl Book {
         }
     }
 
-    /// A client holds a session between its requests.
-    pub(crate) fn held(&mut self, now: Duration, slot: SlotId, how: Holding) {
+    /// A client holds a session between its requests; where it stands, it is kept alive so often.
+    pub(crate) fn held(
+        &mut self,
+        now: Duration,
+        slot: SlotId,
+        how: Holding,
+        keepalive: Option<Duration>,
+    ) {
         let (state, time) = match how {
             Holding::Active => (SessionState::Active, self.limits.hold),
             Holding::Suspended => (SessionState::Suspended, self.limits.suspend),
         };
         self.turn(slot, state);
-        self.set_held(slot, Some(now + time.duration()));
+        self.set_hold(slot, Some(Hold { until: now + time.duration(), keepalive }));
+    }
+
+    /// A session that a client holds was kept alive; from now on that is done so often.
+    pub(crate) fn kept_held(&mut self, slot: SlotId, keepalive: Option<Duration>) {
+        let hold = self.slots.get(&slot).and_then(|slot| slot.hold);
+        self.set_hold(slot, hold.map(|hold| Hold { keepalive, ..hold }));
+    }
+
+    /// Somebody has pressed a key in a session.
+    pub(crate) fn pressed(&mut self, now: Duration, slot: SlotId) {
+        if let Some(slot) = self.slots.get_mut(&slot) {
+            slot.pressed_at = now;
+        }
     }
 
     /// The client that holds a session goes on with it.
     pub(crate) fn resumed(&mut self, slot: SlotId) {
-        self.set_held(slot, None);
+        self.set_hold(slot, None);
         self.turn(slot, SessionState::Active);
     }
 
-    fn set_held(&mut self, slot: SlotId, until: Option<Duration>) {
-        self.set_due(slot, until);
-        if let Some(slot) = self.slots.get_mut(&slot) {
-            slot.is_held = until.is_some();
-        }
+    fn set_hold(&mut self, slot: SlotId, hold: Option<Hold>) {
+        let Some(found) = self.slots.get_mut(&slot) else { return };
+        found.hold = hold;
+        let pressed_at = found.pressed_at;
+        let due = hold.map(|hold| {
+            let pressed = hold.keepalive.map(|every| pressed_at + every);
+            pressed.map_or(hold.until, |at| at.min(hold.until))
+        });
+        self.set_due(slot, due);
     }
 
     /// True if a client holds it, and has no request now.
     pub(crate) fn is_held(&self, slot: SlotId) -> bool {
-        self.slots.get(&slot).is_some_and(|slot| slot.is_held)
+        self.slots.get(&slot).is_some_and(|slot| slot.hold.is_some())
     }
 
     /// What is to be done next; `None`: nothing for now.
@@ -407,9 +441,14 @@ impl Book {
                 None
             }
             Item::Slot(slot) => {
-                self.slots.get_mut(&slot)?.due = None;
-                if self.is_held(slot) {
-                    self.set_held(slot, None);
+                let found = self.slots.get_mut(&slot)?;
+                found.due = None;
+                if let Some(hold) = found.hold {
+                    if now < hold.until {
+                        found.pressed_at = now;
+                        return Some(Deed::KeepHeld { slot });
+                    }
+                    self.set_hold(slot, None);
                     self.turn(slot, SessionState::Rogue);
                     return Some(Deed::Retake { slot });
                 }
@@ -504,7 +543,7 @@ impl Book {
             rests_since: now,
             pressed_at: now,
             uses: 0,
-            is_held: false,
+            hold: None,
             own,
             is_apart: own.is_some(),
             due: None,

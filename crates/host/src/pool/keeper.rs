@@ -15,7 +15,9 @@ use super::book::{
     Book, CameBack, Deed, Opened, SessionState, SlotId, User, UserNumber, UserSource,
 };
 use super::figures::PoolFigures;
-use super::leased::{HeldSession, Lease, PooledSession, Return, ReturnKind, Worked};
+use super::leased::{
+    HeldSession, Lease, PooledSession, Retaken, Return, ReturnKind, WhyRetaken, Worked,
+};
 use super::queue::{Caller, Ticket};
 use super::settings::{PoolError, PoolSettings};
 use crate::debug::DebugRecords;
@@ -39,9 +41,26 @@ pub(super) enum Order {
 
 /// What a task of the keeper has done.
 enum Done {
-    Opened { slot: SlotId, opened: Result<Box<Application>, OpenError>, own: Option<Ticket> },
-    Home { slot: SlotId, application: Box<Application>, how: CameBack },
-    Ended { slot: SlotId, user: User },
+    Opened {
+        slot: SlotId,
+        opened: Result<Box<Application>, OpenError>,
+        own: Option<Ticket>,
+    },
+    Home {
+        slot: SlotId,
+        application: Box<Application>,
+        how: CameBack,
+    },
+    /// It was kept alive where its client has left it.
+    KeptHeld {
+        slot: SlotId,
+        application: Box<Application>,
+        how: CameBack,
+    },
+    Ended {
+        slot: SlotId,
+        user: User,
+    },
 }
 
 /// A session was not opened.
@@ -63,11 +82,13 @@ pub struct PoolKeeper {
     /// By which lease a client holds a session.
     held: HashMap<SlotId, Lease>,
     next_lease: Lease,
+    /// Clients that go on with a session which is being kept alive.
+    resuming: HashMap<SlotId, oneshot::Sender<Given>>,
     waiting: HashMap<Ticket, oneshot::Sender<Given>>,
     /// What callers gave for sessions of their own that are not opened yet.
     variables: HashMap<Ticket, BTreeMap<String, String>>,
     /// Who is told of sessions that are taken from their clients.
-    retaken: mpsc::Sender<HeldSession>,
+    retaken: mpsc::Sender<Retaken>,
     tasks: JoinSet<Done>,
     /// Which session a task works on.
     working: HashMap<Id, SlotId>,
@@ -98,6 +119,7 @@ impl PoolKeeper {
             kept: HashMap::new(),
             held: HashMap::new(),
             next_lease: 0,
+            resuming: HashMap::new(),
             waiting: HashMap::new(),
             variables: HashMap::new(),
             retaken,
@@ -110,9 +132,8 @@ impl PoolKeeper {
         }
     }
 
-    /// Tells of sessions that are taken from clients which did not go on with them in time, until
-    /// the pool ends.
-    pub fn retaken(&mut self) -> mpsc::Receiver<HeldSession> {
+    /// Tells of sessions that clients hold and that are taken from them, until the pool ends.
+    pub fn retaken(&mut self) -> mpsc::Receiver<Retaken> {
         let (sender, receiver) = mpsc::channel(places(&self.settings));
         self.retaken = sender;
         receiver
@@ -156,16 +177,38 @@ impl PoolKeeper {
                 self.wait(ticket, reply);
             }
             Order::Resume { held: HeldSession { slot, lease }, reply } => {
-                let is_held = self.book.is_held(slot) && self.held.get(&slot) == Some(&lease);
-                let application = is_held.then(|| self.kept.remove(&slot)).flatten();
-                let Some(application) = application else {
+                if !self.book.is_held(slot) || self.held.get(&slot) != Some(&lease) {
                     let _ = reply.send(Err(PoolError::NotHeld));
                     return;
-                };
-                self.held.remove(&slot);
-                self.book.resumed(slot);
-                self.hand_over(slot, application, reply, CameBack::Left);
+                }
+                match self.kept.remove(&slot) {
+                    Some(application) => self.resume(slot, application, reply),
+                    // It is being kept alive, and its client waits for the end of that.
+                    None => drop(self.resuming.insert(slot, reply)),
+                }
             }
+        }
+    }
+
+    fn resume(
+        &mut self,
+        slot: SlotId,
+        application: Box<Application>,
+        reply: oneshot::Sender<Given>,
+    ) {
+        self.held.remove(&slot);
+        self.book.resumed(slot);
+        self.hand_over(slot, application, reply, CameBack::Left);
+    }
+
+    /// Takes a session from the client that holds it.
+    fn retake(&mut self, slot: SlotId, why: WhyRetaken) {
+        if let Some(reply) = self.resuming.remove(&slot) {
+            let _ = reply.send(Err(PoolError::NotHeld));
+        }
+        if let Some(lease) = self.held.remove(&slot) {
+            // There is a place for each session.
+            let _ = self.retaken.try_send(Retaken { held: HeldSession { slot, lease }, why });
         }
     }
 
@@ -193,7 +236,7 @@ impl PoolKeeper {
     }
 
     fn take_back(&mut self, back: Return) {
-        let Return { held: HeldSession { slot, lease }, application, kind, worked } = back;
+        let Return { held: HeldSession { slot, lease }, mut application, kind, worked } = back;
         let now = self.env.elapsed();
         if worked == Worked::AtScreens {
             self.book.set_apart(slot);
@@ -205,9 +248,12 @@ impl PoolKeeper {
                 self.book.came_back(now, slot, how);
             }
             ReturnKind::Held(how) => {
+                if application.take_pressed() {
+                    self.book.pressed(now, slot);
+                }
+                self.book.held(now, slot, how, application.keepalive_here());
                 self.held.insert(slot, lease);
                 self.kept.insert(slot, application);
-                self.book.held(now, slot, how);
             }
         }
     }
@@ -226,11 +272,12 @@ impl PoolKeeper {
                 let how = timeout(rogue_time, kept_alive(&mut application)).await;
                 Done::Home { slot, application, how: how.unwrap_or(CameBack::Left) }
             }),
+            Deed::KeepHeld { slot } => self.work(slot, move |mut application| async move {
+                let how = timeout(rogue_time, kept_held(&mut application)).await;
+                Done::KeptHeld { slot, application, how: how.unwrap_or(CameBack::Left) }
+            }),
             Deed::Retake { slot } => {
-                if let Some(lease) = self.held.remove(&slot) {
-                    // There is a place for each session.
-                    let _ = self.retaken.try_send(HeldSession { slot, lease });
-                }
+                self.retake(slot, WhyRetaken::Left);
                 self.book.came_back(self.env.elapsed(), slot, CameBack::Left);
             }
             Deed::BringHome { slot } => {
@@ -287,11 +334,13 @@ impl PoolKeeper {
     }
 
     fn give(&mut self, slot: SlotId, ticket: Ticket) {
-        let (Some(application), Some(reply)) =
+        let (Some(mut application), Some(reply)) =
             (self.kept.remove(&slot), self.waiting.remove(&ticket))
         else {
             return;
         };
+        // Keys from before are in the book.
+        application.take_pressed();
         self.hand_over(slot, application, reply, CameBack::AtHome);
     }
 
@@ -331,6 +380,7 @@ impl PoolKeeper {
             Err(error) => {
                 tracing::error!(%error, "a task of a pool failed");
                 if let Some(slot) = self.working.remove(&error.id()) {
+                    self.retake(slot, WhyRetaken::Broken);
                     self.book.broke(now, slot);
                 }
                 return;
@@ -371,8 +421,23 @@ impl PoolKeeper {
                 self.kept.insert(slot, application);
                 self.book.came_home(now, slot, how);
             }
+            Done::KeptHeld { slot, application, how } => self.kept_held(slot, application, how),
             Done::Ended { slot, user } => self.book.ended(now, slot, user),
         }
+    }
+
+    fn kept_held(&mut self, slot: SlotId, application: Box<Application>, how: CameBack) {
+        if how == CameBack::Broken || !application.is_whole() {
+            self.retake(slot, WhyRetaken::Broken);
+            self.book.broke(self.env.elapsed(), slot);
+            return;
+        }
+        if let Some(reply) = self.resuming.remove(&slot) {
+            self.resume(slot, application, reply);
+            return;
+        }
+        self.book.kept_held(slot, application.keepalive_here());
+        self.kept.insert(slot, application);
     }
 
     fn publish(&self) {
@@ -405,7 +470,8 @@ impl PoolKeeper {
     /// Nobody is given a session any more; all that there are are logged off.
     async fn wind_up(mut self) {
         self.orders.close();
-        for (_, reply) in self.waiting.drain() {
+        let resuming = self.resuming.drain().map(|(_, reply)| reply);
+        for reply in self.waiting.drain().map(|(_, reply)| reply).chain(resuming) {
             let _ = reply.send(Err(PoolError::Stopped));
         }
         let ending = async {
@@ -456,6 +522,14 @@ async fn kept_alive(application: &mut Application) -> CameBack {
     match checked(application).await {
         CameBack::AtHome => how_it_is(application.keep_alive().await),
         other => other,
+    }
+}
+
+async fn kept_held(application: &mut Application) -> CameBack {
+    match application.keep_alive_here().await {
+        Ok(()) => CameBack::Elsewhere,
+        Err(CallError::Host(error)) if error.has_ended() => CameBack::Broken,
+        Err(_) => CameBack::Left,
     }
 }
 

@@ -17,6 +17,24 @@ pub struct HeldSession {
     pub(super) lease: Lease,
 }
 
+/// A session that is not its client's any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retaken {
+    /// By which its client knew it.
+    pub held: HeldSession,
+    /// Why it was taken.
+    pub why: WhyRetaken,
+}
+
+/// Why a session is not its client's any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyRetaken {
+    /// Its client did not go on with it in time.
+    Left,
+    /// The connection has ended.
+    Broken,
+}
+
 /// The number of one time that a session was given to somebody.
 pub(super) type Lease = u64;
 

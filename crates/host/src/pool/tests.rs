@@ -288,7 +288,7 @@ fn what_clients_leave_counts_until_it_is_home_or_over() {
         book.opened(at(0), slot, Opened::AtHome, 0.0);
     }
     assert_eq!(deeds(&mut book, 0).len(), 2);
-    book.held(at(1), 0, Holding::Suspended);
+    book.held(at(1), 0, Holding::Suspended, None);
     book.came_back(at(1), 1, CameBack::Left);
     assert_eq!(deeds(&mut book, 1), [Deed::BringHome { slot: 1 }]);
     assert_eq!(now_and_peaks(&book).map(|it| it.0), [0, 0, 0, 1, 1]);
@@ -297,7 +297,7 @@ fn what_clients_leave_counts_until_it_is_home_or_over() {
     assert_eq!(deeds(&mut book, 2), []);
     book.resumed(0);
     assert_eq!(deeds(&mut book, 20), []);
-    book.held(at(20), 0, Holding::Suspended);
+    book.held(at(20), 0, Holding::Suspended, None);
     // It does not find home.
     book.came_home(at(21), 1, CameBack::Left);
     assert_eq!(deeds(&mut book, 21), [Deed::LogOff { slot: 1 }]);
@@ -351,7 +351,7 @@ fn a_session_of_a_caller_alone_takes_a_place_and_a_user_and_is_given_to_nobody_e
     assert_eq!(now_and_peaks(&book).map(|it| it.0), [0, 0, 2, 0, 0]);
     // Wherever they stand, they are logged off.
     book.came_back(at(6), 1, CameBack::AtHome);
-    book.held(at(6), 3, Holding::Active);
+    book.held(at(6), 3, Holding::Active, None);
     assert_eq!(deeds(&mut book, 6), [Deed::LogOff { slot: 1 }]);
     book.came_back(at(7), 3, CameBack::Left);
     assert_eq!(deeds(&mut book, 7), [Deed::LogOff { slot: 3 }]);
@@ -367,9 +367,38 @@ fn a_session_with_free_keys_is_logged_off() {
     book.opened(at(0), 0, Opened::AtHome, 0.0);
     assert!(matches!(deeds(&mut book, 0).as_slice(), [Deed::Give { slot: 0, .. }]));
     book.set_apart(0);
-    book.held(at(1), 0, Holding::Active);
+    book.held(at(1), 0, Holding::Active, None);
     assert_eq!(book.next_time(), Some(at(41)));
     assert_eq!(deeds(&mut book, 41), [Deed::Retake { slot: 0 }]);
     book.came_back(at(41), 0, CameBack::Left);
     assert_eq!(deeds(&mut book, 41), [Deed::LogOff { slot: 0 }]);
+}
+
+/// Any request of its client counts for the time that it may hold the session, and only keys for
+/// that of the host.
+#[test]
+fn a_session_that_a_client_holds_is_kept_alive_where_it_stands() {
+    let limits = SessionPool { max: 1, hold: Period::from_seconds(100), ..SessionPool::default() };
+    let mut book = Book::new(limits, 0, None);
+    book.ask(Caller(1), at(9)).unwrap();
+    deeds(&mut book, 0);
+    book.opened(at(0), 0, Opened::AtHome, 0.0);
+    assert!(matches!(deeds(&mut book, 0).as_slice(), [Deed::Give { slot: 0, .. }]));
+    let every = Some(at(30));
+    book.pressed(at(5), 0);
+    book.held(at(10), 0, Holding::Active, every);
+    assert_eq!(book.next_time(), Some(at(35)));
+    assert_eq!(deeds(&mut book, 34), []);
+    assert_eq!(deeds(&mut book, 35), [Deed::KeepHeld { slot: 0 }]);
+    // Meanwhile nothing else is done with it.
+    assert_eq!((deeds(&mut book, 200), book.is_held(0)), (vec![], true));
+    book.kept_held(0, every);
+    // A request without a key.
+    book.resumed(0);
+    book.held(at(50), 0, Holding::Active, every);
+    assert_eq!(deeds(&mut book, 65), [Deed::KeepHeld { slot: 0 }]);
+    // Where it stands then, no key keeps it alive.
+    book.kept_held(0, None);
+    assert_eq!(book.next_time(), Some(at(150)));
+    assert_eq!(deeds(&mut book, 150), [Deed::Retake { slot: 0 }]);
 }

@@ -11,7 +11,7 @@ use super::called::{Call, CallError, Worked};
 use crate::action::Place;
 use crate::debug::{DebugRecord, Trouble, Work, WorkEnd};
 use crate::error::HostError;
-use crate::model::{Entry, Model};
+use crate::model::{Entity, Entry, Model};
 use crate::session::{HostOptions, HostSession};
 use crate::shown::shows;
 use crate::view::{ScreenView, secret_areas};
@@ -22,6 +22,16 @@ pub struct Application {
     model: Arc<Model>,
     session: HostSession,
     variables: BTreeMap<String, String>,
+    unsent: Unsent,
+    /// Whether a key has gone to the host since somebody asked.
+    was_pressed: bool,
+}
+
+/// Whether something was typed that the next key sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unsent {
+    Nothing,
+    Typed,
 }
 
 /// Where something is typed.
@@ -95,7 +105,8 @@ impl Application {
         let came = came.map_err(CallError::from);
         session.ended(end_of(&came));
         came?;
-        Ok(Application { model, session, variables })
+        let unsent = Unsent::Nothing;
+        Ok(Application { model, session, variables, unsent, was_pressed: true })
     }
 
     /// Does something that is recorded.
@@ -124,9 +135,33 @@ impl Application {
             parameters: input.keys().cloned().collect(),
         };
         self.session.begun(work);
+        self.works_by_model();
         let called = self.worked().call(procedure, input).await;
+        self.worked_by_model(&called);
         self.session.ended(end_of(&called));
         called
+    }
+
+    /// What is broken off in the midst may have typed something.
+    fn works_by_model(&mut self) {
+        self.was_pressed = true;
+        self.unsent = Unsent::Typed;
+    }
+
+    fn worked_by_model<T>(&mut self, done: &Result<T, CallError>) {
+        if matches!(done, Ok(_) | Err(CallError::Outcome { .. })) {
+            self.was_sent();
+        }
+    }
+
+    /// The host has answered. What was typed before may stand there still, and go with the next
+    /// key too.
+    fn was_sent(&mut self) {
+        let screen = self.session.terminal().screen();
+        let mut fields = screen.fields().filter_map(|at| screen.attribute(at));
+        if !fields.any(|field| field.is_modified() && !field.is_protected()) {
+            self.unsent = Unsent::Nothing;
+        }
     }
 
     /// Goes where sessions rest.
@@ -139,8 +174,16 @@ impl Application {
 
     async fn homewards(&mut self) -> Result<(), CallError> {
         let home = self.model.home.name.clone();
+        self.ways_to(&home).await
+    }
+
+    /// By the fewest operations.
+    async fn ways_to(&mut self, entity: &str) -> Result<(), CallError> {
+        self.works_by_model();
         self.ready().await?;
-        self.worked().go(&home, &Call::none()).await
+        let gone = self.worked().go(entity, &Call::none()).await;
+        self.worked_by_model(&gone);
+        gone
     }
 
     /// Goes where the model says that sessions end, and closes the connection.
@@ -197,6 +240,44 @@ impl Application {
         kept.await
     }
 
+    /// Presses the key by which the model keeps a session alive where it stands, and goes back
+    /// there. Without such a key nothing is done, nor where something was typed that the key would
+    /// send.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(crate) async fn keep_alive_here(&mut self) -> Result<(), CallError> {
+        self.session.take_in_what_came().await?;
+        let Some(here) = self.kept_alive_here() else { return Ok(()) };
+        let (entity, key) = (here.key.name.clone(), here.value.keepalive.map(|it| it.key));
+        let Some(key) = key else { return Ok(()) };
+        let kept = self.recorded(
+            || Work::KeepAlive,
+            async |it| {
+                it.worked().press(key).await?;
+                it.worked().go(&entity, &Call::none()).await
+            },
+        );
+        kept.await
+    }
+
+    /// The entity that stands, if a session is kept alive there.
+    fn kept_alive_here(&self) -> Option<&Entry<Entity>> {
+        let takes_keys = self.unsent == Unsent::Nothing && self.session.is_free();
+        let stands = self.model.standing(self.session.terminal());
+        stands.filter(|entity| takes_keys && entity.value.keepalive.is_some())
+    }
+
+    /// After how long without a key a session is kept alive where it stands.
+    pub(crate) fn keepalive_here(&self) -> Option<Duration> {
+        Some(self.kept_alive_here()?.value.keepalive?.every.duration())
+    }
+
+    /// True if a key has gone to the host since the last time that this was asked.
+    pub(crate) fn take_pressed(&mut self) -> bool {
+        std::mem::take(&mut self.was_pressed)
+    }
+
     /// The time after which the model keeps a resting session alive.
     pub fn keepalive_every(&self) -> Option<Duration> {
         self.model.keepalive().map(|keepalive| keepalive.every.duration())
@@ -239,6 +320,7 @@ impl Application {
     }
 
     async fn typed(&mut self, text: &str, to: Option<&TypeTo>) -> Result<(), CallError> {
+        self.unsent = Unsent::Typed;
         match to {
             None => {}
             Some(TypeTo::Field(field)) => return self.worked().enter(field, text).await,
@@ -261,7 +343,17 @@ impl Application {
     /// The keyboard does not take it, or the host does not free it in time.
     pub(crate) async fn press(&mut self, key: Key) -> Result<(), CallError> {
         let work = || Work::AtScreens(format!("press {}", key.host_name()));
-        self.recorded(work, async |it| Ok(it.session.press(key).await?)).await
+        let moves = matches!(key, Key::Reset | Key::Tab | Key::BackTab | Key::Home | Key::Move(_));
+        let is_sent = matches!(key, Key::Aid(_));
+        self.was_pressed |= is_sent;
+        if !is_sent && !moves {
+            self.unsent = Unsent::Typed;
+        }
+        self.recorded(work, async |it| Ok(it.session.press(key).await?)).await?;
+        if is_sent {
+            self.was_sent();
+        }
+        Ok(())
     }
 
     /// Waits for something that the screen shows.
@@ -307,8 +399,7 @@ impl Application {
         let work = || Work::AtScreens(format!("go to {to}"));
         let gone = self.recorded(work, async |it| {
             it.known(to)?;
-            it.ready().await?;
-            it.worked().go(to, &Call::none()).await
+            it.ways_to(to).await
         });
         gone.await
     }
@@ -345,7 +436,7 @@ impl Application {
     }
 
     fn worked(&mut self) -> Worked<'_> {
-        let Application { model, session, variables } = self;
+        let Application { model, session, variables, .. } = self;
         Worked { model, session, variables }
     }
 }

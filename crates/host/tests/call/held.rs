@@ -40,10 +40,14 @@ impl Held {
     }
 
     fn deploy(&self, pool: Value) {
+        self.deploy_model(MODEL, pool);
+    }
+
+    fn deploy_model(&self, definition: &str, pool: Value) {
         let (host, port) = self.library.address.rsplit_once(':').unwrap();
         let target = Tn3270Target { port: port.parse().ok(), ..Tn3270Target::new(host) };
         let model: Model = serde_json::from_value(json!({
-            "name": "loans", "endpoint": "mainframe", "definition": MODEL, "pool": pool,
+            "name": "loans", "endpoint": "mainframe", "definition": definition, "pool": pool,
             "callers": {"clerks": ["find_loans"], "readers": ["find_loans"]},
             "terminals": ["clerks"],
         }))
@@ -395,6 +399,132 @@ async fn one_request_works_in_a_session_and_one_that_goes_away_leaves_it_to_its_
     assert_eq!(held.applications.session(&clerk, id).unwrap_err().code(), "EP1313");
     assert_eq!(held.end(0).await["why"], "broken");
     held.applications.stop().await;
+}
+
+/// A session on `Find`, where ENTER keeps it alive; the pool looks at its times when somebody asks.
+struct KeptAlive {
+    held: Held,
+    env: Env,
+    id: SessionId,
+    /// Another session, which asks.
+    other: SessionId,
+}
+
+impl KeptAlive {
+    async fn start() -> KeptAlive {
+        let env = Env::simulated(1);
+        let bed = Testbed::start_in_memory(env.clone()).await;
+        let applications = Applications::new(bed.recorder.clone());
+        let held = Held { applications, library: Library::open(LastPage::Told), bed };
+        let find = "    is: [\"LB110 @ 1,72\"]\n";
+        let kept =
+            MODEL.replace(find, &format!("{find}    keepalive: {{key: ENTER, every: 90s}}\n"));
+        assert_ne!(kept, MODEL);
+        held.deploy_model(&kept, json!({"max": 2, "hold": "1h", "suspend": "1h"}));
+        let other = held.opened(&client(2, "clerks"), SessionKind::Pooled).await;
+        let id = held.opened(&clerk(), SessionKind::Pooled).await;
+        assert_eq!(held.stands(&clerk(), id, go("Find")).await, "Find");
+        settled().await;
+        KeptAlive { held, env, id, other }
+    }
+
+    /// So many screens has the host shown, some seconds later.
+    async fn screens_after(&self, seconds: u64) -> u64 {
+        self.env.advance(Duration::from_secs(seconds));
+        self.look().await;
+        self.held.library.screens()
+    }
+
+    /// Has the pool look at its times, and waits until nothing is done there any more.
+    async fn look(&self) {
+        let other = client(2, "clerks");
+        for _ in 0..2 {
+            settled().await;
+            let apps = &self.held.applications;
+            // Where its own time is over, the pool has looked.
+            let _ = apps.hold_session(&other, self.other, Holding::Active).await;
+        }
+    }
+}
+
+/// Sessions that wait for their client, in both states. What the client has typed is not sent.
+#[tokio::test]
+async fn a_session_that_a_client_holds_is_kept_alive() {
+    let kept = KeptAlive::start().await;
+    let (apps, clerk, id) = (&kept.held.applications, clerk(), kept.id);
+    let mut screens = kept.held.library.screens();
+    for how in [Holding::Active, Holding::Suspended] {
+        apps.hold_session(&clerk, id, how).await.unwrap();
+        assert_eq!(kept.screens_after(89).await, screens);
+        for _ in 0..2 {
+            kept.env.advance(Duration::from_secs(1));
+            screens += 1;
+            until("the key", || async {
+                kept.look().await;
+                (kept.held.library.screens() == screens).then_some(())
+            })
+            .await;
+            assert_eq!(kept.screens_after(88).await, screens);
+            kept.env.advance(Duration::from_secs(1));
+        }
+        // A request without a key changes nothing of that: the next one is due.
+        apps.hold_session(&clerk, id, Holding::Active).await.unwrap();
+        kept.env.advance(Duration::from_secs(1));
+        screens += 1;
+        until("the key", || async {
+            kept.look().await;
+            (kept.held.library.screens() == screens).then_some(())
+        })
+        .await;
+    }
+    let found = kept.held.does(&clerk, id, SessionWork::Screen).await.unwrap();
+    assert_eq!(found.entity.as_deref(), Some("Find"));
+    assert_eq!(apps.session(&clerk, id).unwrap().keys, 0);
+    // ENTER would search for it.
+    assert_eq!(kept.held.stands(&clerk, id, into_field("name", "NOVAK")).await, "Find");
+    settled().await;
+    assert_eq!(kept.screens_after(1_000).await, screens);
+    let found = kept.held.does(&clerk, id, SessionWork::Screen).await.unwrap();
+    assert!(found.screen.rows[9].contains("NOVAK"), "{found:?}");
+    // Its time ends all the same.
+    assert_eq!(kept.held.stands(&clerk, id, go("Find")).await, "Find");
+    settled().await;
+    kept.env.advance(Duration::from_secs(3_600));
+    kept.look().await;
+    let gone = until("the end", || async { apps.session(&clerk, id).err() }).await;
+    assert_eq!(gone.code(), "EP1313");
+    assert_eq!(kept.held.end(0).await["why"], "left");
+    kept.held.applications.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_waits_while_its_session_is_kept_alive() {
+    let kept = KeptAlive::start().await;
+    let (clerk, id) = (clerk(), kept.id);
+    let screens = kept.held.library.screens();
+    let held_back = kept.held.library.hold_back().await;
+    kept.env.advance(Duration::from_secs(90));
+    kept.look().await;
+    let (apps, anna) = (kept.held.applications.clone(), clerk.clone());
+    let request = async move { apps.work_at_screens(&anna, id, SessionWork::Screen).await };
+    let request = tokio::spawn(request);
+    kept.look().await;
+    assert!(!request.is_finished());
+    drop(held_back);
+    let found = request.await.unwrap().unwrap();
+    assert_eq!((found.entity.as_deref(), kept.held.library.screens()), (Some("Find"), screens + 1));
+    assert!(found.screen.rows[23].contains("NO SUCH READER"), "{found:?}");
+    // One that has ended meanwhile is noticed, and its client told.
+    settled().await;
+    kept.held.library.cut(Door::Open);
+    kept.env.advance(Duration::from_secs(90));
+    let gone = until("the end", || async {
+        kept.look().await;
+        kept.held.applications.session(&clerk, id).err()
+    });
+    assert_eq!(gone.await.code(), "EP1313");
+    assert_eq!(kept.held.end(0).await["why"], "broken");
+    kept.held.applications.stop().await;
 }
 
 fn at(text: &str) -> Place {

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use entrepot_host::{SampleLibrary, SampleTerminal};
+use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use entrepot_host::LastPage;
 
@@ -18,6 +19,8 @@ pub(crate) struct Library {
     pub(crate) address: String,
     library: Arc<SampleLibrary>,
     state: Mutex<State>,
+    /// Held by who answers a key.
+    answering: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -34,7 +37,8 @@ impl Library {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let library = Arc::new(SampleLibrary::new(last));
-        let library = Arc::new(Library { address, library, state: Mutex::default() });
+        let (state, answering) = (Mutex::default(), Arc::default());
+        let library = Arc::new(Library { address, library, state, answering });
         let served = Arc::clone(&library);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -46,8 +50,9 @@ impl Library {
                 state.terminals.push(stream.try_clone().unwrap());
                 drop(state);
                 let library = Arc::clone(&served.library);
+                let answering = Arc::clone(&served.answering);
                 // A terminal that goes away ends its session.
-                std::thread::spawn(move || drop(serve(stream, library)));
+                std::thread::spawn(move || drop(serve(stream, library, &answering)));
             }
         });
         library
@@ -71,6 +76,15 @@ impl Library {
         self.state.lock().unwrap().came
     }
 
+    pub(crate) fn screens(&self) -> u64 {
+        self.library.screens()
+    }
+
+    /// Answers no key until the guard is dropped.
+    pub(crate) async fn hold_back(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.answering).lock_owned().await
+    }
+
     pub(crate) fn signed_on(&self) -> Vec<String> {
         self.library.signed_on()
     }
@@ -83,13 +97,18 @@ pub(crate) enum Door {
     Closed,
 }
 
-fn serve(mut stream: TcpStream, library: Arc<SampleLibrary>) -> std::io::Result<()> {
+fn serve(
+    mut stream: TcpStream,
+    library: Arc<SampleLibrary>,
+    answering: &tokio::sync::Mutex<()>,
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut terminal = SampleTerminal::new(library);
     let mut buffer = [0; 4096];
     loop {
         stream.write_all(&terminal.output())?;
         let length = stream.read(&mut buffer)?;
+        let _answering = answering.blocking_lock();
         if length == 0 || !terminal.receive(&buffer[..length]) {
             return Ok(());
         }
