@@ -415,6 +415,13 @@ impl Model {
         {
             return Err(format!("the timeout of '{}' is nothing: give at least 1s", name.name));
         }
+        let kept = |entity: &&Entry<Entity>| {
+            entity.value.keepalive.is_some_and(|it| it.every == Period::from_seconds(0))
+        };
+        if let Some(Entry { key, .. }) = self.entities.iter().find(kept) {
+            let what = format!("the keepalive of '{}' is done all the time", key.name);
+            return Err(format!("{what}: give at least 1s"));
+        }
         for Entry { key, value } in self.procedures.iter() {
             let mut inner = value.steps.iter().filter_map(|step| match step {
                 Step::Each(each) => Some(&each.steps),

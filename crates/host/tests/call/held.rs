@@ -420,6 +420,8 @@ impl KeptAlive {
         let kept =
             MODEL.replace(find, &format!("{find}    keepalive: {{key: ENTER, every: 90s}}\n"));
         assert_ne!(kept, MODEL);
+        let always = entrepot_host::model::Model::read(&kept.replace("every: 90s", "every: 0s"));
+        assert!(always.unwrap_err().to_string().contains("'Find' is done all the time"));
         held.deploy_model(&kept, json!({"max": 2, "hold": "1h", "suspend": "1h"}));
         let other = held.opened(&client(2, "clerks"), SessionKind::Pooled).await;
         let id = held.opened(&clerk(), SessionKind::Pooled).await;
