@@ -58,19 +58,41 @@ pub struct FieldView {
 
 impl ScreenView {
     pub(crate) fn of(terminal: &Terminal) -> ScreenView {
+        ScreenView::without(terminal, &[], &[])
+    }
+
+    /// The same, with stars where something secret is shown.
+    pub(crate) fn without(terminal: &Terminal, areas: &[SecretArea], words: &[&str]) -> ScreenView {
         let screen = terminal.screen();
+        let columns = screen.size().columns;
+        let shown = text::characters(screen, 0..screen.cells(), terminal.page());
+        let mut letters: Vec<char> = shown.collect();
+        for area in areas {
+            let positions = area.positions(columns);
+            let area = letters.iter_mut().skip(positions.start).take(positions.len());
+            area.filter(|letter| **letter != ' ').for_each(|letter| *letter = '*');
+        }
+        mask(&mut letters, words, Ends::Joined);
+        let mut fields = field_views(screen, &letters);
+        for field in &mut fields {
+            let CellView { row, column } = field.begins;
+            let begin = (row - 1) * columns + column - 1;
+            if areas.iter().any(|area| area.meets(begin..begin + field.length, columns)) {
+                field.text = "*".repeat(field.text.chars().count());
+            }
+        }
         ScreenView {
-            rows: terminal.rows(),
+            rows: letters.chunks(columns).map(|row| row.iter().collect()).collect(),
             cursor: cell(screen, screen.cursor()),
             keyboard: keyboard(terminal).into(),
             lu: terminal.device_name().map(str::to_owned),
             protocol: protocol(terminal).into(),
-            fields: screen.fields().filter_map(|field| field_view(terminal, field)).collect(),
+            fields,
         }
     }
 }
 
-/// An area of a screen that is not shown, in one row.
+/// An area of a screen that is not shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SecretArea {
     at: Place,
@@ -82,10 +104,16 @@ impl SecretArea {
         SecretArea { at, length }
     }
 
-    /// True if a part of it is in these columns of a row.
-    pub(crate) fn meets(&self, row: usize, columns: Range<usize>) -> bool {
-        let (begin, end) = (self.at.column, self.at.column + self.length);
-        row == self.at.row && begin < columns.end && columns.start < end
+    /// Its positions on a screen with so many columns.
+    fn positions(&self, columns: usize) -> Range<usize> {
+        let begin = self.at.row.saturating_sub(1) * columns + self.at.column.saturating_sub(1);
+        begin..begin + self.length
+    }
+
+    /// True if a part of it is at these positions.
+    pub(crate) fn meets(&self, others: Range<usize>, columns: usize) -> bool {
+        let own = self.positions(columns);
+        own.start < others.end && others.start < own.end
     }
 }
 
@@ -96,61 +124,43 @@ pub(crate) fn secret_areas(stands: Option<&Entity>) -> Vec<SecretArea> {
     secret.map(|Entry { value, .. }| SecretArea::new(value.at, value.length)).collect()
 }
 
-impl ScreenView {
-    /// The same, with stars where something secret is shown.
-    pub(crate) fn without(mut self, areas: &[SecretArea], words: &[&str]) -> ScreenView {
-        let stars = |length: usize| "*".repeat(length);
-        for SecretArea { at, length } in areas {
-            if let Some(row) = at.row.checked_sub(1).and_then(|row| self.rows.get_mut(row)) {
-                let area = at.column.saturating_sub(1)..at.column.saturating_sub(1) + length;
-                let shown = row.chars().enumerate();
-                let masked = shown.map(|(at, letter)| match letter {
-                    ' ' => ' ',
-                    _ if area.contains(&at) => '*',
-                    letter => letter,
-                });
-                *row = masked.collect();
-            }
-        }
-        let is_secret = |field: &FieldView| {
-            let CellView { row, column } = field.begins;
-            areas.iter().any(|area| area.meets(row, column..column + field.length))
-        };
-        for field in &mut self.fields {
-            if is_secret(field) {
-                field.text = stars(field.text.chars().count());
-            }
-        }
-        let fields = self.fields.iter_mut().map(|field| &mut field.text);
-        for text in self.rows.iter_mut().chain(fields) {
-            *text = masked(text, words);
-        }
-        self
-    }
-}
-
 /// A text with stars in place of each of these words, in upper or lower case: applications show
 /// much of what is typed in the other one. A part of a word between others is masked with it.
 pub(crate) fn masked(text: &str, words: &[&str]) -> String {
-    let occurs = |word: &&str| {
-        let mut windows = text.as_bytes().windows(word.len().max(1));
-        windows.any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    if !words.iter().any(occurs) {
-        return text.to_owned();
+    let mut letters: Vec<char> = text.chars().collect();
+    mask(&mut letters, words, Ends::Apart);
+    letters.into_iter().collect()
+}
+
+/// Whether a word can begin at the end of a text and go on at its begin: fields of screens do, and
+/// go on in the next row as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Apart,
+    Joined,
+}
+
+/// The same of letters.
+fn mask(letters: &mut [char], words: &[&str], ends: Ends) {
+    let mut secret: Vec<Range<usize>> = Vec::new();
+    for word in words {
+        let word: Vec<char> = word.trim().chars().map(|it| it.to_ascii_lowercase()).collect();
+        let Some(first) = word.first() else { continue };
+        let upper = first.to_ascii_uppercase();
+        let begins = letters.iter().enumerate().filter(|(_, it)| *it == first || **it == upper);
+        let found = begins.map(|(at, _)| at..at + word.len()).filter(|range| {
+            let begin: &[char] = if ends == Ends::Joined { letters } else { &[] };
+            let shown = letters.iter().skip(range.start).chain(begin).take(word.len());
+            shown.map(char::to_ascii_lowercase).eq(word.iter().copied())
+        });
+        secret.extend(found);
     }
-    let letters: Vec<char> = text.chars().collect();
-    let mut shown = letters.clone();
-    for word in words.iter().filter(|word| !word.trim().is_empty()) {
-        let word: Vec<char> = word.chars().collect();
-        let same = |window: &[char]| {
-            window.iter().zip(&word).all(|(one, other)| one.eq_ignore_ascii_case(other))
-        };
-        for (at, _) in letters.windows(word.len()).enumerate().filter(|(_, it)| same(it)) {
-            shown.iter_mut().skip(at).take(word.len()).for_each(|letter| *letter = '*');
+    let length = letters.len();
+    for at in secret.into_iter().flatten() {
+        if let Some(letter) = letters.get_mut(at % length) {
+            *letter = '*';
         }
     }
-    shown.into_iter().collect()
 }
 
 /// What is spoken, in one word.
@@ -171,29 +181,49 @@ fn cell(screen: &Screen, at: usize) -> CellView {
     CellView { row: at / columns + 1, column: at % columns + 1 }
 }
 
-fn field_view(terminal: &Terminal, field: usize) -> Option<FieldView> {
-    let screen = terminal.screen();
-    let attribute = screen.attribute(field)?;
-    let length = screen.positions(field).count();
-    // Two attributes side by side have nothing between them.
-    let first = screen.positions(field).next()?;
-    let (upto, page) = ((first + length).min(screen.cells()), terminal.page());
-    // A field at the end of the screen goes on at its top.
-    let on_top = 0..first + length - upto;
-    let shown = text::characters(screen, first..upto, page);
-    let shown: String = shown.chain(text::characters(screen, on_top, page)).collect();
-    Some(FieldView {
-        begins: cell(screen, first),
-        length,
-        protected: attribute.is_protected(),
-        hidden: attribute.is_hidden(),
-        modified: attribute.is_modified(),
-        text: shown.trim_end().to_owned(),
-    })
+/// The fields of a screen that shows these letters.
+fn field_views(screen: &Screen, letters: &[char]) -> Vec<FieldView> {
+    let begins: Vec<usize> = screen.fields().collect();
+    let Some(around) = begins.first().map(|first| first + screen.cells()) else {
+        return Vec::new();
+    };
+    let ends = begins.iter().copied().skip(1).chain([around]);
+    let fields = begins.iter().zip(ends).filter_map(|(begin, end)| {
+        let attribute = screen.attribute(*begin)?;
+        let length = end - begin - 1;
+        // Two attributes side by side have nothing between them.
+        let first = (length > 0).then(|| screen.after(*begin))?;
+        // A field at the end of the screen goes on at its top.
+        let here = letters.get(first..).unwrap_or_default();
+        let on_top = length.saturating_sub(here.len());
+        let here = here.get(..length).unwrap_or(here);
+        let on_top = without_blanks(letters.get(..on_top).unwrap_or_default());
+        let here = if on_top.is_empty() { without_blanks(here) } else { here };
+        Some(FieldView {
+            begins: cell(screen, first),
+            length,
+            protected: attribute.is_protected(),
+            hidden: attribute.is_hidden(),
+            modified: attribute.is_modified(),
+            text: here.iter().chain(on_top).collect(),
+        })
+    });
+    fields.collect()
+}
+
+/// Without blanks at the end.
+fn without_blanks(letters: &[char]) -> &[char] {
+    let end = letters.iter().rposition(|letter| !letter.is_whitespace()).map_or(0, |at| at + 1);
+    letters.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use entrepot_tn3270_proto::client::ClientOptions;
+    use entrepot_tn3270_proto::{CodePage, NumericFields, TerminalOptions};
+
     use super::*;
 
     #[test]
@@ -201,5 +231,34 @@ mod tests {
         let words = ["Secret", "ETA", " "];
         assert_eq!(masked("x SECRETARY secret, rest", &words), "x *******RY ******, rest");
         assert_eq!(masked("é secre t", &words), "é secre t");
+    }
+
+    #[test]
+    fn secrets_are_masked_across_rows_and_around_the_end_of_a_screen() {
+        let page = Arc::new(CodePage::new(37).unwrap());
+        let (client, numeric) = (ClientOptions::default(), NumericFields::default());
+        let mut terminal = Terminal::new(TerminalOptions { client, page, numeric });
+        let negotiation = b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfd\x19\xff\xfb\x19\
+            \xff\xfd\x00\xff\xfb\x00";
+        // A field from the last row on, and one from the first row to the second one.
+        let written = b"\xf5\x40\x11\x00\x0a\x1d\x20\x11\x07\x7a\x1d\x40\xe2\xc5\xc3\xd9\xc5\xe3\
+            \x11\x00\x4c\x1d\x40\xd7\xc9\xd5\xd5\xf1\xff\xef";
+        let input = [&negotiation[..], written].concat();
+        let mut input = &input[..];
+        while terminal.next(&mut input).is_some() {}
+        let texts = |view: &ScreenView| -> Vec<String> {
+            view.fields.iter().map(|field| field.text.clone()).collect()
+        };
+        let plain = ScreenView::of(&terminal);
+        assert_eq!(texts(&plain), ["", "PINN1", "SECRET"]);
+        assert!(plain.rows[0].ends_with("PIN") && plain.rows[1].starts_with("N1"));
+        let words = ScreenView::without(&terminal, &[], &["secret", "PINN"]);
+        assert_eq!(texts(&words), ["", "****1", "******"]);
+        assert!(words.rows[0].starts_with("* ") && words.rows[23].ends_with(" *****"));
+        assert!(words.rows[0].ends_with(" ***") && words.rows[1].starts_with("*1 "));
+        let area = SecretArea::new(Place { row: 1, column: 79 }, 3);
+        let areas = ScreenView::without(&terminal, &[area], &[]);
+        assert_eq!(texts(&areas), ["", "*****", "SECRET"]);
+        assert!(areas.rows[0].ends_with(" P**") && areas.rows[1].starts_with("*1 "));
     }
 }

@@ -1,5 +1,6 @@
 //! EBCDIC code pages of one byte a character, both ways.
 
+use crate::codes::format;
 use crate::limits::CODE_PAGES_HELD;
 
 /// Written by `scripts/make-code-pages`; its head says what a line is.
@@ -11,8 +12,12 @@ static TABLES: &str = include_str!("code_pages.txt");
 pub struct CodePage {
     number: u16,
     characters: Box<[char; 256]>,
+    /// The same as a screen shows them: what has no character is a blank.
+    shown: Box<[char; 256]>,
     /// Sorted by character.
     codes: Vec<Code>,
+    /// The codes of the first characters, which nearly all texts are made of.
+    first: Box<[Option<u8>; 256]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +72,22 @@ impl CodePage {
             .collect();
         codes.sort_by_key(|it| (it.character, it.code));
         codes.dedup_by_key(|it| it.character);
-        CodePage { number, characters, codes }
+        let mut first = Box::new([None; 256]);
+        for Code { character, code } in &codes {
+            if let Some(slot) = first.get_mut(*character as usize) {
+                *slot = Some(*code);
+            }
+        }
+        let mut shown = characters.clone();
+        for (code, character) in (0..=u8::MAX).zip(shown.iter_mut()) {
+            *character = match (code, *character) {
+                (format::DUP, _) => '*',
+                (format::FIELD_MARK, _) => ';',
+                (_, '\0') => ' ',
+                (_, character) => character,
+            };
+        }
+        CodePage { number, characters, shown, codes, first }
     }
 
     /// IBM's number of it.
@@ -80,8 +100,17 @@ impl CodePage {
         self.characters.get(usize::from(code)).copied().filter(|found| *found != '\0')
     }
 
+    /// What a screen shows for a code: a blank where there is no character, and signs for two of
+    /// the controls.
+    pub(crate) fn shown(&self, code: u8) -> char {
+        self.shown.get(usize::from(code)).copied().unwrap_or(' ')
+    }
+
     /// The code that a character is typed as; `None` if the page lacks it.
     pub fn code(&self, character: char) -> Option<u8> {
+        if let Some(code) = self.first.get(character as usize) {
+            return *code;
+        }
         let at = self.codes.binary_search_by_key(&character, |it| it.character).ok()?;
         self.codes.get(at).map(|it| it.code)
     }

@@ -27,8 +27,7 @@ pub(crate) fn read_modified(screen: &Screen, aid: Aid, wanted: Wanted, out: &mut
         (0..screen.cells()).for_each(|at| put_character(screen, at, &mut styles, out));
         return;
     }
-    let modified = |at: &usize| screen.attribute(*at).is_some_and(|field| field.is_modified());
-    for field in screen.fields().filter(modified) {
+    for field in screen.modified_fields() {
         out.push(order::SET_BUFFER_ADDRESS);
         out.extend(encode(screen.after(field), screen.cells()));
         if with_data {

@@ -1,6 +1,8 @@
 //! The screen of a terminal as flat arrays: a code, a field attribute and a style for each
 //! position. It knows where fields begin and end; what changes it is in `outbound` and `keyboard`.
 
+use std::ops::Range;
+
 use crate::model::Size;
 
 /// The attribute at the begin of a field. It takes a position of the screen, and shows as a blank.
@@ -119,6 +121,8 @@ pub struct Screen {
     fields: Vec<u8>,
     styles: Vec<Style>,
     field_count: usize,
+    /// False only if no style has a character set.
+    may_have_sets: bool,
     cursor: usize,
     pub(crate) address: usize,
     pub(crate) reply_mode: ReplyMode,
@@ -136,6 +140,7 @@ impl Screen {
             fields: vec![0; cells],
             styles: vec![Style::default(); cells],
             field_count: 0,
+            may_have_sets: false,
             cursor: 0,
             address: 0,
             reply_mode: ReplyMode::default(),
@@ -176,6 +181,7 @@ impl Screen {
         self.fields.fill(0);
         self.styles.fill(Style::default());
         self.field_count = 0;
+        self.may_have_sets = false;
         self.cursor = 0;
         self.address = 0;
     }
@@ -207,6 +213,12 @@ impl Screen {
         self.codes.get(..self.cells()).unwrap_or(&[])
     }
 
+    /// The same to be changed; where fields begin they stay 0.
+    pub(crate) fn codes_mut(&mut self) -> &mut [u8] {
+        let cells = self.cells();
+        self.codes.get_mut(..cells).unwrap_or_default()
+    }
+
     /// The code at a position.
     pub fn code(&self, at: usize) -> u8 {
         self.codes.get(at).copied().unwrap_or(0)
@@ -225,7 +237,8 @@ impl Screen {
 
     /// The characters that are not of the code page, and their sets.
     pub(crate) fn character_sets(&self) -> impl Iterator<Item = (usize, u8)> {
-        let styles = self.styles.iter().take(self.cells()).enumerate();
+        let cells = if self.may_have_sets { self.cells() } else { 0 };
+        let styles = self.styles.iter().take(cells).enumerate();
         styles.filter(|(_, style)| style.character_set != 0).map(|(at, it)| (at, it.character_set))
     }
 
@@ -238,6 +251,7 @@ impl Screen {
             *field = 0;
             self.field_count -= 1;
         }
+        self.may_have_sets |= style.character_set != 0;
         if let Some(slot) = self.styles.get_mut(at) {
             *slot = style;
         }
@@ -252,6 +266,7 @@ impl Screen {
             self.field_count += 1;
         }
         *field = PRESENT | attribute.bits();
+        self.may_have_sets |= style.character_set != 0;
         if let Some(slot) = self.styles.get_mut(at) {
             *slot = style;
         }
@@ -286,12 +301,38 @@ impl Screen {
 
     /// The positions of all field attributes, in order.
     pub fn fields(&self) -> impl Iterator<Item = usize> {
+        self.fields_with(PRESENT)
+    }
+
+    /// The same of those fields alone that were typed into.
+    pub fn modified_fields(&self) -> impl Iterator<Item = usize> {
+        self.fields_with(MODIFIED)
+    }
+
+    /// The positions of attributes that have one of these bits.
+    fn fields_with(&self, bits: u8) -> impl Iterator<Item = usize> {
         let fields = self.fields.get(..self.cells()).unwrap_or(&[]);
-        let chunks = fields.chunks(AT_ONCE).enumerate().filter(|(_, chunk)| has_one(chunk));
-        chunks.flat_map(|(number, chunk)| {
-            let fields = chunk.iter().enumerate().filter(|(_, field)| **field != 0);
-            fields.map(move |(at, _)| number * AT_ONCE + at)
+        let mask = u128::from_le_bytes([bits; WORD]);
+        let words = fields.chunks(WORD).map(move |word| wide(word) & mask).enumerate();
+        words.filter(|(_, word)| *word != 0).flat_map(|(number, mut word)| {
+            std::iter::from_fn(move || {
+                let at = (word != 0).then(|| word.trailing_zeros() as usize / 8)?;
+                word &= !(0xff << (at * 8));
+                Some(number * WORD + at)
+            })
         })
+    }
+
+    /// The codes and attributes of positions, as far as there are any; an attribute of 0 is none.
+    pub(crate) fn cells_of(&self, positions: Range<usize>) -> impl Iterator<Item = (u8, u8)> {
+        let codes = self.codes.get(positions.clone()).unwrap_or(&[]);
+        let fields = self.fields.get(positions).unwrap_or(&[]);
+        codes.iter().copied().zip(fields.iter().copied())
+    }
+
+    /// True if a character may be of another set than the code page's.
+    pub(crate) fn may_have_sets(&self) -> bool {
+        self.may_have_sets
     }
 
     /// The positions of a field after its attribute, up to the next one, around the screen.
@@ -343,6 +384,18 @@ pub(crate) enum Mark {
 /// Positions that are looked at together: most have no attribute.
 const AT_ONCE: usize = 64;
 
+/// So many positions are looked at in one operation.
+const WORD: usize = 16;
+
+/// Up to so many bytes as a number, the first one in its lowest bits.
+fn wide(bytes: &[u8]) -> u128 {
+    let whole: Option<[u8; WORD]> = bytes.try_into().ok();
+    whole.map_or_else(
+        || bytes.iter().rev().fold(0, |all, byte| all << 8 | u128::from(*byte)),
+        u128::from_le_bytes,
+    )
+}
+
 /// True if a field begins at one of the positions.
 fn has_one(fields: &[u8]) -> bool {
     fields.iter().fold(0, |any, field| any | field) != 0
@@ -375,6 +428,23 @@ mod tests {
         assert_eq!(screen.positions(1919).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
         assert!(screen.ruling(100).is_protected());
         assert_eq!(screen.next_unprotected(11), Some(0));
+    }
+
+    #[test]
+    fn fields_are_found_in_order_wherever_they_stand() {
+        let wide = Size::new(27, 132).unwrap();
+        let mut screen = Screen::new(Size::MODEL_2, wide);
+        let places = [0, 1, 15, 16, 17, 127, 2_000, 3_550, 3_551, 3_552, 3_562, 3_563];
+        for (number, at) in places.into_iter().enumerate() {
+            let bits = [0x20, MODIFIED, 0x2d][number % 3];
+            screen.set_field(at, FieldAttribute::of(bits), Style::default());
+        }
+        assert_eq!(screen.fields().collect::<Vec<_>>(), places);
+        let typed = [1, 15, 17, 127, 3_550, 3_551, 3_562, 3_563];
+        assert_eq!(screen.modified_fields().collect::<Vec<_>>(), typed);
+        screen.erase();
+        screen.set_field(1_919, FieldAttribute::of(MODIFIED), Style::default());
+        assert_eq!(screen.modified_fields().collect::<Vec<_>>(), [1_919]);
     }
 
     #[test]

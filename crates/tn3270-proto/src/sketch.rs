@@ -3,38 +3,50 @@
 use crate::model::Size;
 use crate::screen::{FieldAttribute, Screen, Style};
 
-/// A screen in few bytes: runs of the same code are one.
+/// A screen in few bytes, and made in little time: it is compared and copied by words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch {
     sizes: [Size; 2],
     size: Size,
     cursor: usize,
-    /// How often, and the code.
-    codes: Vec<[u8; 2]>,
-    /// The places of attributes, and their bits.
-    fields: Vec<([u8; 2], u8)>,
-    /// Places of characters of other sets, and the set.
-    sets: Vec<([u8; 2], u8)>,
+    /// The codes as runs of words, each behind its head; then the attributes and then the other
+    /// sets, each as a place and its bits.
+    bytes: Box<[u8]>,
+    attributes_at: usize,
+    sets_at: usize,
 }
+
+/// So many codes are a word. The last one of a screen may have less.
+const WORD: usize = 16;
+/// In the head of a run: its words follow as they are. Without it a single code follows, of which
+/// all words are. The other bits are how many words there are.
+const AS_IT_IS: u8 = 0x80;
+/// Most words of a run.
+const RUN: usize = 0x7f;
 
 impl Sketch {
     /// Of a screen as it is now.
     pub fn of(screen: &Screen) -> Sketch {
-        let mut codes: Vec<[u8; 2]> = Vec::with_capacity(256);
-        for code in screen.codes() {
-            match codes.last_mut() {
-                Some([count, last]) if last == code && *count < u8::MAX => *count += 1,
-                _ => codes.push([1, *code]),
-            }
+        let mut bytes = Vec::with_capacity(screen.cells());
+        put_runs(screen.codes(), &mut bytes);
+        let attributes_at = bytes.len();
+        for at in screen.fields() {
+            let [high, low] = place(at);
+            let bits = screen.attribute(at).map_or(0, FieldAttribute::bits);
+            bytes.extend([high, low, bits]);
         }
-        let bits = |at: usize| screen.attribute(at).map_or(0, FieldAttribute::bits);
+        let sets_at = bytes.len();
+        for (at, set) in screen.character_sets() {
+            let [high, low] = place(at);
+            bytes.extend([high, low, set]);
+        }
         Sketch {
             sizes: screen.sizes(),
             size: screen.size(),
             cursor: screen.cursor(),
-            codes,
-            fields: screen.fields().map(|at| (place(at), bits(at))).collect(),
-            sets: screen.character_sets().map(|(at, set)| (place(at), set)).collect(),
+            bytes: bytes.into_boxed_slice(),
+            attributes_at,
+            sets_at,
         }
     }
 
@@ -45,21 +57,15 @@ impl Sketch {
         if self.size == default {
             screen.erase();
         }
-        let mut at = 0;
-        for [count, code] in &self.codes {
-            for _ in 0..*count {
-                screen.set_code(at, *code, Style::default());
-                at += 1;
-            }
-        }
-        for (place, set) in &self.sets {
-            let at = usize::from(u16::from_be_bytes(*place));
-            let style = Style { character_set: *set, ..Style::default() };
+        let (runs, rest) = self.bytes.split_at(self.attributes_at);
+        let (attributes, sets) = rest.split_at(self.sets_at - self.attributes_at);
+        take_runs(runs, screen.codes_mut());
+        for (at, set) in placed(sets) {
+            let style = Style { character_set: set, ..Style::default() };
             screen.set_code(at, screen.code(at), style);
         }
-        for (place, bits) in &self.fields {
-            let at = usize::from(u16::from_be_bytes(*place));
-            screen.set_field(at, FieldAttribute::of(*bits), Style::default());
+        for (at, bits) in placed(attributes) {
+            screen.set_field(at, FieldAttribute::of(bits), Style::default());
         }
         screen.move_cursor(self.cursor);
         screen
@@ -67,8 +73,60 @@ impl Sketch {
 
     /// The memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
-        size_of::<Sketch>() + self.codes.len() * 2 + (self.fields.len() + self.sets.len()) * 3
+        size_of::<Sketch>() + self.bytes.len()
     }
+}
+
+/// Writes codes as runs.
+fn put_runs(codes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = codes;
+    while !rest.is_empty() {
+        let only = rest.chunks(WORD).next().and_then(only_code);
+        let same = rest.chunks(WORD).take(RUN).take_while(|word| only_code(word) == only);
+        let words = same.count();
+        let (run, behind) = rest.split_at((words * WORD).min(rest.len()));
+        // No run has more than RUN words.
+        let count = words as u8;
+        match only {
+            Some(code) => out.extend([count, code]),
+            None => {
+                out.push(AS_IT_IS | count);
+                out.extend_from_slice(run);
+            }
+        }
+        rest = behind;
+    }
+}
+
+/// The code of a whole word that has no other one.
+fn only_code(word: &[u8]) -> Option<u8> {
+    let word: [u8; WORD] = word.try_into().ok()?;
+    let [first, ..] = word;
+    (word == [first; WORD]).then_some(first)
+}
+
+/// Reads them again.
+fn take_runs(mut runs: &[u8], mut codes: &mut [u8]) {
+    while let Some((head, rest)) = runs.split_first() {
+        let length = (usize::from(head & !AS_IT_IS) * WORD).min(codes.len());
+        let (run, behind) = codes.split_at_mut(length);
+        codes = behind;
+        runs = if head & AS_IT_IS == 0 {
+            let Some((code, rest)) = rest.split_first() else { return };
+            run.fill(*code);
+            rest
+        } else {
+            let Some((as_it_is, rest)) = rest.split_at_checked(length) else { return };
+            run.copy_from_slice(as_it_is);
+            rest
+        };
+    }
+}
+
+/// Places and their bits.
+fn placed(bytes: &[u8]) -> impl Iterator<Item = (usize, u8)> {
+    let (all, _) = bytes.as_chunks::<3>();
+    all.iter().map(|[high, low, bits]| (usize::from(u16::from_be_bytes([*high, *low])), *bits))
 }
 
 /// A screen has no more than 16,384 positions.

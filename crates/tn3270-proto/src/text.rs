@@ -3,33 +3,36 @@
 use std::ops::Range;
 
 use crate::code_page::CodePage;
-use crate::codes::format;
 use crate::model::Size;
 use crate::screen::{APL, FieldAttribute, GRAPHIC_ESCAPE, Screen};
 
 /// What positions show, one after another: fields that are hidden, nulls and attributes are blanks.
+/// Beyond the screen there is nothing.
 pub fn characters<'s>(
     screen: &'s Screen,
     positions: Range<usize>,
     page: &'s CodePage,
 ) -> impl Iterator<Item = char> + 's {
-    let mut ruling = screen.ruling(positions.start);
-    positions.map(move |at| cell(screen, at, page, &mut ruling))
+    let mut hidden = screen.ruling(positions.start).is_hidden();
+    let (start, has_sets) = (positions.start, screen.may_have_sets());
+    screen.cells_of(positions).enumerate().map(move |(number, (code, field))| {
+        if field != 0 {
+            hidden = FieldAttribute::of(field).is_hidden();
+            return ' ';
+        }
+        if hidden {
+            return ' ';
+        }
+        if has_sets { of_set(screen, start + number, page) } else { page.shown(code) }
+    })
 }
 
-fn shown(screen: &Screen, at: usize, page: &CodePage) -> char {
+/// A character that may be of another set than the code page's.
+fn of_set(screen: &Screen, at: usize, page: &CodePage) -> char {
     let code = screen.code(at);
     match screen.style(at).character_set {
         GRAPHIC_ESCAPE | APL => crate::graphics::character(code),
-        _ => plain(code, page),
-    }
-}
-
-fn plain(code: u8, page: &CodePage) -> char {
-    match code {
-        format::DUP => '*',
-        format::FIELD_MARK => ';',
-        code => page.character(code).unwrap_or(' '),
+        _ => page.shown(code),
     }
 }
 
@@ -38,12 +41,4 @@ pub fn rows(screen: &Screen, page: &CodePage) -> Vec<String> {
     let Size { rows, columns } = screen.size();
     let mut all = characters(screen, 0..screen.cells(), page);
     (0..rows).map(|_| all.by_ref().take(columns).collect()).collect()
-}
-
-fn cell(screen: &Screen, at: usize, page: &CodePage, ruling: &mut FieldAttribute) -> char {
-    if let Some(field) = screen.attribute(at) {
-        *ruling = field;
-        return ' ';
-    }
-    if ruling.is_hidden() { ' ' } else { shown(screen, at, page) }
 }

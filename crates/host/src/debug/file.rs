@@ -176,11 +176,16 @@ impl DebugFile {
 /// As it is written.
 impl fmt::Display for DebugFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |text: serde_json::Result<String>| text.map_err(|_| fmt::Error);
-        writeln!(f, "{}", line(serde_json::to_string(&self.header))?)?;
+        let mut line = Vec::new();
+        serde_json::to_writer(&mut line, &self.header).map_err(|_| fmt::Error)?;
         for message in &self.messages {
-            writeln!(f, "{}", line(serde_json::to_string(message))?)?;
+            line.push(b'\n');
+            serde_json::to_writer(&mut line, message).map_err(|_| fmt::Error)?;
+            f.write_str(str::from_utf8(&line).map_err(|_| fmt::Error)?)?;
+            line.clear();
         }
+        line.push(b'\n');
+        f.write_str(str::from_utf8(&line).map_err(|_| fmt::Error)?)?;
         Ok(())
     }
 }

@@ -288,9 +288,10 @@ impl DebugRecord {
     pub(crate) fn key(&mut self, terminal: &Terminal, key: Key) {
         let screen = terminal.screen();
         let mut typed = Vec::new();
-        for field in screen.fields() {
+        let is_on = self.is_on();
+        for field in screen.modified_fields() {
             let Some(attribute) = screen.attribute(field) else { continue };
-            if !attribute.is_modified() || (!self.is_on() && !attribute.is_hidden()) {
+            if !is_on && !attribute.is_hidden() {
                 continue;
             }
             let codes = screen.positions(field).map(|at| screen.code(at)).filter(|code| *code != 0);
@@ -303,7 +304,7 @@ impl DebugRecord {
             }
             typed.push(RawTyped { at: screen.after(field), text, display });
         }
-        if !self.is_on() {
+        if !is_on {
             return;
         }
         if self.kept.messages.is_empty() {

@@ -46,8 +46,18 @@ impl Screens<'_> {
         messages: impl Iterator<Item = &'r RawMessage> + Clone,
     ) -> Vec<DebugMessage> {
         // What was typed late is secret in what was shown before, too.
+        let mut shown = None;
         for message in messages.clone() {
-            self.learn(&message.event);
+            match &message.event {
+                RawEvent::Screen { sketch, .. } => shown = Some(sketch),
+                RawEvent::Key { typed, .. } if !typed.is_empty() => {
+                    if let Some(sketch) = shown.take() {
+                        self.stand(sketch);
+                    }
+                    self.learn(typed);
+                }
+                _ => {}
+            }
         }
         let rendered = messages.map(|message| {
             let event = self.event(&message.event);
@@ -56,29 +66,23 @@ impl Screens<'_> {
         rendered.collect()
     }
 
-    /// Follows the screens, and keeps what is typed where the model calls it secret.
-    fn learn(&mut self, event: &RawEvent) {
-        match event {
-            RawEvent::Screen { sketch, .. } => drop(self.stand(sketch)),
-            RawEvent::Key { typed, .. } => {
-                let secret = typed.iter().filter(|field| self.is_secret(field));
-                let texts: Vec<String> = secret.map(|it| it.text.trim().to_owned()).collect();
-                self.secrets.extend(texts.into_iter().filter(|text| !text.is_empty()));
-            }
-            _ => {}
-        }
+    /// Keeps what is typed where the screen that stands has something secret.
+    fn learn(&mut self, typed: &[RawTyped]) {
+        let secret = typed.iter().filter(|field| self.is_secret(field));
+        let texts: Vec<String> = secret.map(|it| it.text.trim().to_owned()).collect();
+        self.secrets.extend(texts.into_iter().filter(|text| !text.is_empty()));
     }
 
     fn event(&mut self, event: &RawEvent) -> DebugEvent {
         match event {
             RawEvent::Screen { sketch, keyboard, protocol, lu } => {
                 let Stand { terminal, entity } = self.stand(sketch);
-                let screen = self.shown(ScreenView {
+                let screen = ScreenView {
                     keyboard: (*keyboard).into(),
                     protocol: (*protocol).into(),
                     lu: lu.clone(),
-                    ..ScreenView::of(&terminal)
-                });
+                    ..self.shown(&terminal)
+                };
                 DebugEvent::Screen { entity, screen }
             }
             RawEvent::Key { key, cursor, typed } => DebugEvent::Key {
@@ -100,8 +104,8 @@ impl Screens<'_> {
     }
 
     /// Without what is secret, and without blanks at the ends of rows.
-    fn shown(&self, screen: ScreenView) -> ScreenView {
-        let mut screen = screen.without(&self.areas, &self.words());
+    fn shown(&self, terminal: &Terminal) -> ScreenView {
+        let mut screen = ScreenView::without(terminal, &self.areas, &self.words());
         for row in &mut screen.rows {
             row.truncate(row.trim_end().len());
         }
@@ -123,10 +127,9 @@ impl Screens<'_> {
     }
 
     fn is_secret(&self, field: &RawTyped) -> bool {
-        let CellView { row, column } = self.cell(field.at);
-        let length = field.text.chars().count().max(1);
+        let positions = field.at..field.at + field.text.chars().count().max(1);
         field.display == FieldDisplay::Hidden
-            || self.areas.iter().any(|area| area.meets(row, column..column + length))
+            || self.areas.iter().any(|area| area.meets(positions.clone(), self.columns))
     }
 
     fn typed(&self, field: &RawTyped) -> TypedView {

@@ -291,10 +291,11 @@ impl Application {
 
     /// What the screen shows, without what the model calls secret.
     pub fn screen(&self) -> ScreenView {
-        let stands = self.model.standing(self.session.terminal());
+        let terminal = self.session.terminal();
+        let stands = self.model.standing(terminal);
         let areas = secret_areas(stands.map(|entity| &entity.value));
         let words: Vec<&str> = self.secrets().collect();
-        self.session.screen().without(&areas, &words)
+        ScreenView::without(terminal, &areas, &words)
     }
 
     /// Takes in what the host has sent meanwhile.

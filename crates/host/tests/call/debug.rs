@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use entrepot_host::{
     Applications, Called, Caller, DebugEvent, DebugFile, DebugFiles, DebugMessage, DebugPlace,
-    Deployment, HostClient, Key, ProcedureCall, ProcedureError, Scope, SessionKind, SessionWork,
-    TypeTo,
+    Deployment, HostClient, Key, Place, ProcedureCall, ProcedureError, Scope, SessionKind,
+    SessionWork, TypeTo,
 };
 use entrepot_nouns::endpoint::Tn3270Target;
 use entrepot_nouns::{Env, Model, Secret, SiteId};
@@ -288,6 +288,47 @@ async fn what_somebody_types_into_a_hidden_field_is_nowhere() {
     let told = all_told(&files[0]);
     assert!(told.contains(&"ENTER CLERK ********".to_owned()), "{told:?}");
     assert!(told.contains(&"ENTER ********".to_owned()), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_is_typed_where_the_model_has_a_secret_is_in_no_record_and_no_answer() {
+    // The host shows this field to everybody, and what is in it on the next screen.
+    let model = MODEL.replace("name: \"10,20 len 20\"", "name: \"10,20 len 20 secret\"");
+    assert_ne!(model, MODEL);
+    let recorded = Recorded::start_with(&model, USERS, json!({"level": "everything"})).await;
+    let client = HostClient {
+        scope: Scope { account: Some(name("anna")), ..Scope::site(SiteId::MAIN) },
+        caller: Caller(1),
+        lineage: vec![name("clerks")],
+        model: name("loans"),
+    };
+    let id = recorded.applications.open_session(client.clone(), SessionKind::Pooled).await;
+    let id = id.unwrap().id;
+    let answer = async |work| {
+        let shown = recorded.applications.work_at_screens(&client, id, work).await.unwrap();
+        json!(shown).to_string()
+    };
+    answer(SessionWork::Go("Find".to_owned())).await;
+    let typed = SessionWork::Type {
+        text: "NOVAK".to_owned(),
+        to: Some(TypeTo::Place(Place { row: 10, column: 20 })),
+    };
+    let shown = answer(typed).await;
+    assert!(shown.contains("*****") && !shown.contains("NOVAK"), "{shown}");
+    answer(SessionWork::Press(Key::named("ENTER").unwrap())).await;
+    recorded.applications.end_session(&client, id).await.unwrap();
+    let files = recorded.stopped(1).await;
+    let told = all_told(&files[0]);
+    assert!(told.contains(&"ENTER *****".to_owned()), "{told:?}");
+    let text = files[0].to_string();
+    assert!(!text.contains("NOVAK"), "{text}");
+    let readers = files[0].messages.iter().filter_map(|message| match &message.event {
+        DebugEvent::Screen { entity: Some(entity), screen } if entity == "Loans" => {
+            Some(screen.rows[3].trim())
+        }
+        _ => None,
+    });
+    assert_eq!(readers.collect::<Vec<_>>(), ["*****"]);
 }
 
 #[tokio::test]
