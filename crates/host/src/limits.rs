@@ -16,6 +16,8 @@ pub const CLIENTS: usize = 20_000;
 pub const WAITING_BYTES: usize = 64 * 1024;
 /// Longest file of a model, in bytes.
 pub const MODEL_BYTES: usize = 1 << 20;
+/// Places of screens at which entities are looked up; the others are compared one by one.
+pub const TELLING_PLACES: usize = 8;
 /// Most findings that a check lists.
 pub const FINDINGS: usize = 200;
 /// Most records that one reading of a recordset gives.

@@ -10,6 +10,7 @@ mod pattern;
 mod recordset;
 mod results;
 mod schema;
+mod standing;
 
 pub use check::{Finding, check};
 pub use document::{

@@ -1,5 +1,10 @@
 //! What a screen shows at a place. What is in hidden fields it does not show.
 
+#[cfg(test)]
+use std::sync::Arc;
+
+#[cfg(test)]
+use entrepot_tn3270_proto::{CodePage, NumericFields, TerminalOptions, client::ClientOptions};
 use entrepot_tn3270_proto::{Screen, Terminal, text};
 
 use crate::action::Place;
@@ -35,4 +40,31 @@ pub(crate) fn characters_at(
     let begin = position(screen, at);
     let end = begin.saturating_add(length).min(screen.cells());
     text::characters(screen, begin..end, terminal.page())
+}
+
+/// A terminal whose host has shown texts at places.
+#[cfg(test)]
+pub(crate) fn terminal_with(texts: &[(usize, usize, &str)]) -> Terminal {
+    let page = CodePage::new(37).unwrap();
+    let mut written = vec![0xf5, 0x40];
+    for (row, column, text) in texts {
+        let at = (row - 1) * 80 + column - 1;
+        written.extend([0x11, (at >> 8) as u8, at as u8]);
+        written.extend(text.chars().map(|letter| page.code(letter).unwrap()));
+    }
+    terminal_after(&written)
+}
+
+/// A terminal whose host has sent a record.
+#[cfg(test)]
+pub(crate) fn terminal_after(record: &[u8]) -> Terminal {
+    let (client, numeric) = (ClientOptions::default(), NumericFields::default());
+    let page = Arc::new(CodePage::new(37).unwrap());
+    let mut terminal = Terminal::new(TerminalOptions { client, page, numeric });
+    let negotiation = b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfd\x19\xff\xfb\x19\
+        \xff\xfd\x00\xff\xfb\x00";
+    let input = [&negotiation[..], record, b"\xff\xef"].concat();
+    let mut input = &input[..];
+    while terminal.next(&mut input).is_some() {}
+    terminal
 }

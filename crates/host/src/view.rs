@@ -219,12 +219,8 @@ fn without_blanks(letters: &[char]) -> &[char] {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use entrepot_tn3270_proto::client::ClientOptions;
-    use entrepot_tn3270_proto::{CodePage, NumericFields, TerminalOptions};
-
     use super::*;
+    use crate::shown::terminal_after;
 
     #[test]
     fn secret_words_are_masked_in_any_case() {
@@ -235,17 +231,11 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_across_rows_and_around_the_end_of_a_screen() {
-        let page = Arc::new(CodePage::new(37).unwrap());
-        let (client, numeric) = (ClientOptions::default(), NumericFields::default());
-        let mut terminal = Terminal::new(TerminalOptions { client, page, numeric });
-        let negotiation = b"\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\xff\xfd\x19\xff\xfb\x19\
-            \xff\xfd\x00\xff\xfb\x00";
         // A field from the last row on, and one from the first row to the second one.
-        let written = b"\xf5\x40\x11\x00\x0a\x1d\x20\x11\x07\x7a\x1d\x40\xe2\xc5\xc3\xd9\xc5\xe3\
-            \x11\x00\x4c\x1d\x40\xd7\xc9\xd5\xd5\xf1\xff\xef";
-        let input = [&negotiation[..], written].concat();
-        let mut input = &input[..];
-        while terminal.next(&mut input).is_some() {}
+        let terminal = terminal_after(
+            b"\xf5\x40\x11\x00\x0a\x1d\x20\x11\x07\x7a\x1d\x40\xe2\xc5\xc3\xd9\xc5\xe3\
+            \x11\x00\x4c\x1d\x40\xd7\xc9\xd5\xd5\xf1",
+        );
         let texts = |view: &ScreenView| -> Vec<String> {
             view.fields.iter().map(|field| field.text.clone()).collect()
         };

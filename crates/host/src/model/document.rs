@@ -12,6 +12,7 @@ use super::entries::{Entries, Entry, Named, Scalar};
 use super::items::{HostKey, ModelField, Pattern};
 use super::output::Output;
 use super::recordset::Recordset;
+use super::standing::EntityIndex;
 use crate::limits::MODEL_BYTES;
 
 /// A file is no model.
@@ -50,6 +51,8 @@ pub struct Model {
     /// What procedures give at recorded sessions.
     #[serde(default)]
     pub tests: Vec<ModelTest>,
+    #[serde(skip)]
+    pub(super) index: EntityIndex,
 }
 
 /// A procedure called at a recording in place of the host.

@@ -11,8 +11,13 @@ use crate::shown::{position, shows, text_at};
 impl Model {
     /// The entity that stands: the first one whose tests all hold.
     pub(crate) fn standing(&self, terminal: &Terminal) -> Option<&Entry<Entity>> {
-        let holds = |entity: &Entity| entity.is.iter().all(|test| test.holds(terminal));
-        self.entities.iter().find(|entry| !entry.value.is.is_empty() && holds(&entry.value))
+        let entities = &self.entities.0;
+        let tests = || entities.iter().map(|entry| entry.value.is.as_slice());
+        let holds = |at: usize| {
+            let is = entities.get(at).map_or(&[][..], |entry| &entry.value.is);
+            !is.is_empty() && is.iter().all(|test| test.holds(terminal))
+        };
+        self.index.first(tests, terminal, holds).and_then(|at| entities.get(at))
     }
 }
 
