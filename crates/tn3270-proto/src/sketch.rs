@@ -1,19 +1,22 @@
 //! What a screen shows, in few bytes: for records of many screens. Of colours it keeps nothing.
 
+use std::collections::VecDeque;
+
 use crate::model::Size;
 use crate::screen::{FieldAttribute, Screen, Style};
 
-/// A screen in few bytes, and made in little time: it is compared and copied by words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A screen in few bytes, and made in little time: it is compared and copied by words. What it
+/// shows is in bytes elsewhere, where many screens stand one behind the other: the codes as runs of
+/// words, each behind its head; then the attributes and then the other sets, each as a place and
+/// its bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sketch {
     sizes: [Size; 2],
     size: Size,
     cursor: usize,
-    /// The codes as runs of words, each behind its head; then the attributes and then the other
-    /// sets, each as a place and its bits.
-    bytes: Box<[u8]>,
     attributes_at: usize,
     sets_at: usize,
+    length: usize,
 }
 
 /// So many codes are a word. The last one of a screen may have less.
@@ -25,40 +28,40 @@ const AS_IT_IS: u8 = 0x80;
 const RUN: usize = 0x7f;
 
 impl Sketch {
-    /// Of a screen as it is now.
-    pub fn of(screen: &Screen) -> Sketch {
-        let mut bytes = Vec::with_capacity(screen.cells());
-        put_runs(screen.codes(), &mut bytes);
-        let attributes_at = bytes.len();
+    /// Of a screen as it is now; its bytes go behind those that are there.
+    pub fn put(screen: &Screen, bytes: &mut VecDeque<u8>) -> Sketch {
+        let begin = bytes.len();
+        put_runs(screen.codes(), bytes);
+        let attributes_at = bytes.len() - begin;
         for at in screen.fields() {
             let [high, low] = place(at);
             let bits = screen.attribute(at).map_or(0, FieldAttribute::bits);
-            bytes.extend([high, low, bits]);
+            bytes.extend(&[high, low, bits]);
         }
-        let sets_at = bytes.len();
+        let sets_at = bytes.len() - begin;
         for (at, set) in screen.character_sets() {
             let [high, low] = place(at);
-            bytes.extend([high, low, set]);
+            bytes.extend(&[high, low, set]);
         }
         Sketch {
             sizes: screen.sizes(),
             size: screen.size(),
             cursor: screen.cursor(),
-            bytes: bytes.into_boxed_slice(),
             attributes_at,
             sets_at,
+            length: bytes.len() - begin,
         }
     }
 
-    /// The screen again.
-    pub fn screen(&self) -> Screen {
+    /// The screen again, from its bytes.
+    pub fn screen(&self, bytes: &[u8]) -> Screen {
         let [default, alternate] = self.sizes;
         let mut screen = Screen::new(default, alternate);
         if self.size == default {
             screen.erase();
         }
-        let (runs, rest) = self.bytes.split_at(self.attributes_at);
-        let (attributes, sets) = rest.split_at(self.sets_at - self.attributes_at);
+        let (runs, rest) = bytes.split_at(self.attributes_at.min(bytes.len()));
+        let (attributes, sets) = rest.split_at((self.sets_at - self.attributes_at).min(rest.len()));
         take_runs(runs, screen.codes_mut());
         for (at, set) in placed(sets) {
             let style = Style { character_set: set, ..Style::default() };
@@ -71,14 +74,14 @@ impl Sketch {
         screen
     }
 
-    /// The memory that it takes, in bytes.
-    pub fn bytes(&self) -> usize {
-        size_of::<Sketch>() + self.bytes.len()
+    /// How many bytes it has elsewhere.
+    pub fn length(&self) -> usize {
+        self.length
     }
 }
 
 /// Writes codes as runs.
-fn put_runs(codes: &[u8], out: &mut Vec<u8>) {
+fn put_runs(codes: &[u8], out: &mut VecDeque<u8>) {
     let mut rest = codes;
     while !rest.is_empty() {
         let only = rest.chunks(WORD).next().and_then(only_code);
@@ -88,10 +91,10 @@ fn put_runs(codes: &[u8], out: &mut Vec<u8>) {
         // No run has more than RUN words.
         let count = words as u8;
         match only {
-            Some(code) => out.extend([count, code]),
+            Some(code) => out.extend(&[count, code]),
             None => {
-                out.push(AS_IT_IS | count);
-                out.extend_from_slice(run);
+                out.push_back(AS_IT_IS | count);
+                out.extend(run);
             }
         }
         rest = behind;
@@ -152,16 +155,25 @@ mod tests {
         let graphic = Style { character_set: GRAPHIC_ESCAPE, ..Style::default() };
         screen.set_code(2_000, 0xad, graphic);
         screen.move_cursor(3_501);
-        let sketch = Sketch::of(&screen);
-        let again = sketch.screen();
+        // Behind another one.
+        let mut bytes = VecDeque::from([1, 2, 3]);
+        let sketch = Sketch::put(&screen, &mut bytes);
+        let again = sketch.screen(&bytes.make_contiguous()[3..]);
         assert_eq!((again.size(), again.codes()), (wide, screen.codes()));
         assert_eq!(again.cursor(), 3_501);
         assert_eq!(again.fields().collect::<Vec<_>>(), [0, 3_500]);
         assert!(again.ruling(3_501).is_hidden() && again.ruling(3_501).is_modified());
         assert_eq!(again.style(2_000).character_set, GRAPHIC_ESCAPE);
-        assert_eq!(Sketch::of(&again), sketch);
-        assert!(sketch.bytes() < 300, "{}", sketch.bytes());
+        let mut bytes_again = VecDeque::new();
+        assert_eq!(Sketch::put(&again, &mut bytes_again), sketch);
+        bytes.drain(..3);
+        assert_eq!(bytes_again, bytes);
+        assert!(sketch.length() == bytes.len() && bytes.len() < 200, "{}", bytes.len());
         screen.erase();
-        assert_eq!(Sketch::of(&screen).screen().size(), Size::MODEL_2);
+        let sketch = Sketch::put(&screen, &mut bytes);
+        assert_eq!(
+            sketch.screen(&bytes.make_contiguous()[bytes_again.len()..]).size(),
+            Size::MODEL_2
+        );
     }
 }

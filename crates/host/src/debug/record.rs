@@ -64,6 +64,7 @@ impl DebugRecords {
             shared: Arc::clone(&self.0),
             kept: Kept::default(),
             page: None,
+            lu: None,
             secrets: BTreeSet::new(),
             given: BTreeSet::new(),
             pending: None,
@@ -150,6 +151,8 @@ pub struct DebugRecord {
     opened_at: Timestamp,
     kept: Kept,
     page: Option<Arc<CodePage>>,
+    /// The logical unit that the last screen was shown to.
+    lu: Option<Arc<str>>,
     /// What must stand in no file.
     secrets: BTreeSet<String>,
     /// Those of them that the session was given at its begin.
@@ -160,10 +163,14 @@ pub struct DebugRecord {
     failures: u64,
 }
 
-/// Messages in memory.
+/// Messages in memory. Screens have theirs in one piece: one for each of them, of many sessions,
+/// would scatter all other memory of the server.
 #[derive(Debug, Default)]
 struct Kept {
     messages: VecDeque<RawMessage>,
+    /// What the screens among them show, in their order.
+    screens: VecDeque<u8>,
+    /// The memory of all.
     bytes: usize,
     dropped: u64,
 }
@@ -177,7 +184,7 @@ pub(super) struct RawMessage {
 /// As it is kept in memory: secrets are still in it.
 #[derive(Debug)]
 pub(super) enum RawEvent {
-    Screen { sketch: Sketch, keyboard: &'static str, protocol: &'static str, lu: Option<String> },
+    Screen { sketch: Sketch, keyboard: &'static str, protocol: &'static str, lu: Option<Arc<str>> },
     Key { key: Key, cursor: usize, typed: Vec<RawTyped> },
     Begun(String),
     Ended { work: String, refused: Option<String> },
@@ -208,16 +215,20 @@ pub(super) struct Recorded {
     pub(super) failures: u64,
     pub(super) dropped: u64,
     pub(super) messages: VecDeque<RawMessage>,
+    pub(super) screens: VecDeque<u8>,
     pub(super) secrets: BTreeSet<String>,
     pub(super) page: Arc<CodePage>,
 }
 
 impl RawEvent {
+    /// Its bytes among those of the screens.
+    pub(super) fn shown_bytes(&self) -> usize {
+        if let RawEvent::Screen { sketch, .. } = self { sketch.length() } else { 0 }
+    }
+
     fn bytes(&self) -> usize {
         let rest = match self {
-            RawEvent::Screen { sketch, lu, .. } => {
-                sketch.bytes() + lu.as_ref().map_or(0, String::len)
-            }
+            RawEvent::Screen { sketch, .. } => sketch.length(),
             RawEvent::Key { typed, .. } => {
                 typed.iter().map(|field| size_of::<RawTyped>() + field.text.len()).sum()
             }
@@ -260,9 +271,9 @@ impl DebugRecord {
         }
         if self.secrets.len() >= DEBUG_SECRETS {
             // What is kept may show those that are forgotten here.
-            self.kept.dropped += self.kept.messages.len() as u64;
-            (self.kept.bytes, self.secrets) = (0, self.given.clone());
-            self.kept.messages.clear();
+            let dropped = self.kept.dropped + self.kept.messages.len() as u64;
+            self.kept = Kept { dropped, ..Kept::default() };
+            self.secrets = self.given.clone();
         }
         self.secrets.insert(text.to_owned());
     }
@@ -275,12 +286,16 @@ impl DebugRecord {
     }
 
     fn push_screen(&mut self, terminal: &Terminal) {
-        self.push(RawEvent::Screen {
-            sketch: Sketch::of(terminal.screen()),
+        if self.lu.as_deref() != terminal.device_name() {
+            self.lu = terminal.device_name().map(Arc::from);
+        }
+        let event = RawEvent::Screen {
+            sketch: Sketch::put(terminal.screen(), &mut self.kept.screens),
             keyboard: keyboard(terminal),
             protocol: protocol(terminal),
-            lu: terminal.device_name().map(str::to_owned),
-        });
+            lu: self.lu.clone(),
+        };
+        self.push(event);
     }
 
     /// A key is about to go to the host. What is in hidden fields is secret from now on, also
@@ -381,7 +396,7 @@ impl DebugRecord {
         }
         // Without one the session has not begun, and has no messages.
         let Some(page) = self.page.clone() else { return };
-        let Kept { messages, dropped, .. } = std::mem::take(&mut self.kept);
+        let Kept { messages, screens, dropped, .. } = std::mem::take(&mut self.kept);
         self.part += 1;
         let recorded = Recorded {
             number: self.number,
@@ -390,6 +405,7 @@ impl DebugRecord {
             failures: self.failures,
             dropped,
             messages,
+            screens,
             secrets: self.secrets.clone(),
             page,
         };
@@ -404,6 +420,7 @@ impl Kept {
     fn drop_oldest(&mut self) {
         if let Some(oldest) = self.messages.pop_front() {
             self.bytes -= oldest.event.bytes();
+            self.screens.drain(..oldest.event.shown_bytes());
             self.dropped += 1;
         }
     }

@@ -12,7 +12,7 @@ use crate::view::{CellView, ScreenView, SecretArea, masked, secret_areas};
 
 /// The file of what was recorded of a session.
 pub(super) fn rendered(model: &Model, recorded: Recorded) -> DebugFile {
-    let Recorded { number, part, opened_at, failures, dropped, messages, secrets, page } = recorded;
+    let Recorded { number, part, opened_at, failures, dropped, secrets, page, .. } = recorded;
     let screens = Screens { model, page, columns: 80, areas: Vec::new(), secrets };
     let of = OfSession {
         model: model.model.clone(),
@@ -22,7 +22,21 @@ pub(super) fn rendered(model: &Model, recorded: Recorded) -> DebugFile {
         failures,
         dropped,
     };
-    DebugFile::new(of, screens.all(messages.iter()))
+    let shown = Vec::from(recorded.screens);
+    let mut rest = shown.as_slice();
+    let messages = recorded.messages.iter().map(|message| {
+        let (shown, behind) = rest.split_at(message.event.shown_bytes().min(rest.len()));
+        rest = behind;
+        RenderedFrom { message, shown }
+    });
+    let messages: Vec<RenderedFrom<'_>> = messages.collect();
+    DebugFile::new(of, screens.all(&messages))
+}
+
+/// A message, and the bytes of its screen if it is one.
+struct RenderedFrom<'r> {
+    message: &'r RawMessage,
+    shown: &'r [u8],
 }
 
 /// The screen that stands, and what is secret.
@@ -41,26 +55,23 @@ struct Stand {
 }
 
 impl Screens<'_> {
-    fn all<'r>(
-        mut self,
-        messages: impl Iterator<Item = &'r RawMessage> + Clone,
-    ) -> Vec<DebugMessage> {
+    fn all(mut self, messages: &[RenderedFrom<'_>]) -> Vec<DebugMessage> {
         // What was typed late is secret in what was shown before, too.
-        let mut shown = None;
-        for message in messages.clone() {
+        let mut stands = None;
+        for RenderedFrom { message, shown } in messages {
             match &message.event {
-                RawEvent::Screen { sketch, .. } => shown = Some(sketch),
+                RawEvent::Screen { sketch, .. } => stands = Some((sketch, *shown)),
                 RawEvent::Key { typed, .. } if !typed.is_empty() => {
-                    if let Some(sketch) = shown.take() {
-                        self.stand(sketch);
+                    if let Some((sketch, shown)) = stands.take() {
+                        self.stand(sketch, shown);
                     }
                     self.learn(typed);
                 }
                 _ => {}
             }
         }
-        let rendered = messages.map(|message| {
-            let event = self.event(&message.event);
+        let rendered = messages.iter().map(|RenderedFrom { message, shown }| {
+            let event = self.event(&message.event, shown);
             DebugMessage { at: message.at, event }
         });
         rendered.collect()
@@ -73,14 +84,14 @@ impl Screens<'_> {
         self.secrets.extend(texts.into_iter().filter(|text| !text.is_empty()));
     }
 
-    fn event(&mut self, event: &RawEvent) -> DebugEvent {
+    fn event(&mut self, event: &RawEvent, shown: &[u8]) -> DebugEvent {
         match event {
             RawEvent::Screen { sketch, keyboard, protocol, lu } => {
-                let Stand { terminal, entity } = self.stand(sketch);
+                let Stand { terminal, entity } = self.stand(sketch, shown);
                 let screen = ScreenView {
                     keyboard: (*keyboard).into(),
                     protocol: (*protocol).into(),
-                    lu: lu.clone(),
+                    lu: lu.as_deref().map(str::to_owned),
                     ..self.shown(&terminal)
                 };
                 DebugEvent::Screen { entity, screen }
@@ -113,8 +124,8 @@ impl Screens<'_> {
     }
 
     /// From now on this screen stands.
-    fn stand(&mut self, sketch: &Sketch) -> Stand {
-        let terminal = Terminal::showing(sketch.screen(), Arc::clone(&self.page));
+    fn stand(&mut self, sketch: &Sketch, shown: &[u8]) -> Stand {
+        let terminal = Terminal::showing(sketch.screen(shown), Arc::clone(&self.page));
         let stands = self.model.standing(&terminal);
         self.columns = terminal.screen().size().columns;
         self.areas = secret_areas(stands.map(|entity| &entity.value));
