@@ -52,6 +52,7 @@ fn every_row_of_the_table_is_measured() -> Result<()> {
         wanted.push((format!("search, pool, {tls}"), 2, 28));
         wanted.push((format!("search, pool, {tls}, reconnecting"), 2, 28));
     }
+    wanted.push(("search, pool, Trace Player".to_owned(), 2, 28));
     for entities in [10, 50, 100] {
         for sessions in [3, 30] {
             let size = format!("{entities} entities, {sessions} sessions");

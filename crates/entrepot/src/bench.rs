@@ -7,6 +7,7 @@ mod as2_pyas2lib;
 mod host;
 mod host_node;
 mod host_s3270;
+mod host_sample;
 mod https;
 mod node_process;
 mod password;

@@ -94,7 +94,7 @@ impl Decoder {
 
     /// Bytes of data up to the next IAC, all at once.
     fn run(&mut self, input: &mut &[u8]) -> Piece {
-        let end = input.iter().position(|byte| *byte == IAC).unwrap_or(input.len());
+        let end = first_iac(input).unwrap_or(input.len());
         let (run, rest) = input.split_at(end);
         *input = rest;
         self.push(run)
@@ -189,10 +189,20 @@ impl Decoder {
     }
 }
 
+/// Where the first IAC stands. There are few of them, so many bytes are looked at together.
+fn first_iac(bytes: &[u8]) -> Option<usize> {
+    /// The machine compares so many in a few operations.
+    const AT_ONCE: usize = 64;
+    let is_without = |bytes: &&[u8]| !bytes.iter().fold(false, |any, byte| any | (*byte == IAC));
+    let without: usize = bytes.chunks(AT_ONCE).take_while(is_without).map(<[u8]>::len).sum();
+    let found = bytes.get(without..)?.iter().position(|byte| *byte == IAC)?;
+    Some(without + found)
+}
+
 /// Appends data with each IAC doubled.
 pub(crate) fn put_data(out: &mut Vec<u8>, data: &[u8]) {
     let mut rest = data;
-    while let Some(at) = rest.iter().position(|byte| *byte == IAC) {
+    while let Some(at) = first_iac(rest) {
         let (run, after) = rest.split_at(at + 1);
         out.extend_from_slice(run);
         out.push(IAC);
@@ -312,6 +322,18 @@ mod tests {
             last = decoder.next(&mut &block[..]);
         }
         assert_eq!(last, Some(Piece::TooLong));
+    }
+
+    #[test]
+    fn the_first_iac_is_found_wherever_it_stands() {
+        for length in [0, 1, 63, 64, 65, 200] {
+            let mut bytes = vec![0xfe; length];
+            assert_eq!(first_iac(&bytes), None);
+            for at in (0..length).rev() {
+                bytes[at] = IAC;
+                assert_eq!(first_iac(&bytes), Some(at));
+            }
+        }
     }
 
     #[test]

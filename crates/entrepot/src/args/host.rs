@@ -63,6 +63,9 @@ pub(crate) enum BenchHostPart {
     /// Models of 10, 50 and 100 screens with sessions that rest at home and are then searched with,
     /// each on a node that has just started: its memory.
     Size,
+    /// The search at a Trace Player that plays a recording of the sample application: what a screen
+    /// costs it.
+    Player,
     /// The search by as many processes of s3270, driven by its script interface, without a server.
     S3270,
 }
@@ -100,7 +103,7 @@ pub(crate) struct BenchHostArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [100, 200])]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=20_000))]
     pub(crate) sessions: Vec<u16>,
-    /// Clients of `debug`, `security` and `size`.
+    /// Clients of `debug`, `security`, `size` and `player`.
     #[arg(long, default_value_t = 75)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=5000))]
     pub(crate) option_clients: u16,

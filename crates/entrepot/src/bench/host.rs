@@ -1,32 +1,22 @@
 //! `bench host`: procedures of a host application, called over HTTP by many clients; on a node and
 //! a host that are made for it, or at another server.
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
+use entrepot_host::SAMPLE_MODEL;
 use entrepot_host::model::Model;
-use entrepot_host::{Application, HostAddress, HostTls, SAMPLE_MODEL, SampleHost};
 use entrepot_loadgen::https::{BenchError, Login, Target};
 use entrepot_loadgen::procedures::{
     self, Connections, HostReport, HostRow, ProcedureBench, RowCosts, RowName, Watched,
 };
-use entrepot_net::tls::ServerTrust;
 use entrepot_nouns::{Env, Secret};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::host_node::{BenchNode, Deployed, HostSide, PoolUse, ServerSide};
+use super::host_sample::{SEARCH, SampleCall, Screens, UPDATE, screens_of};
 use super::{host_s3270, password, report_file};
 use crate::args::{BenchHostArgs, BenchHostPart};
 use crate::failure::{Exit, Failure};
-use crate::host::host_options;
 use crate::output::Output;
-
-/// Longest wait for a screen while they are counted.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures, and prints row by row.
 pub(super) async fn run(output: Output, args: &BenchHostArgs, env: &Env) -> Result<(), Failure> {
@@ -64,22 +54,6 @@ struct Table<'a> {
     rows: Vec<HostRow>,
 }
 
-/// A procedure of the sample application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SampleCall {
-    name: &'static str,
-    procedure: &'static str,
-    input: &'static [(&'static str, &'static str)],
-}
-
-const SEARCH: SampleCall =
-    SampleCall { name: "search", procedure: "find_loans", input: &[("reader", "MANY")] };
-const UPDATE: SampleCall = SampleCall {
-    name: "update",
-    procedure: "renew_loan",
-    input: &[("reader", "MANY"), ("id", "1003"), ("due", "24.12.2027")],
-};
-
 /// How a row is measured.
 #[derive(Clone, Copy, Debug)]
 struct RowSetup {
@@ -114,7 +88,7 @@ impl RowSetup {
         args: &BenchHostArgs,
         model: &str,
     ) -> Result<ProcedureBench, Failure> {
-        let input: BTreeMap<&str, &str> = self.call.input.iter().copied().collect();
+        let input = self.call.input();
         Ok(ProcedureBench {
             target: node.target(self.server, model, self.call.procedure)?,
             login: Some(node.login()),
@@ -144,14 +118,6 @@ fn model_of(entities: usize) -> String {
         })
         .collect();
     SAMPLE_MODEL.replacen("entities:\n", &format!("entities:\n{others}"), 1)
-}
-
-/// Screens that a session of the sample application takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Screens {
-    to_home: u64,
-    call: u64,
-    log_off: u64,
 }
 
 impl Table<'_> {
@@ -360,53 +326,8 @@ fn setups(args: &BenchHostArgs) -> Vec<RowSetup> {
             }
         }
     }
-    setups
-}
-
-/// Counts the screens that the sample application shows, so that the table says what there was.
-async fn screens_of(call: SampleCall) -> Result<Screens, Failure> {
-    let wrong = |what: String| Failure::new("EP0209", Exit::Failed, what);
-    let host = SampleHost::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
-        .map_err(|error| wrong(error.to_string()))?;
-    let (address, library, stop) = (host.address(), host.library(), CancellationToken::new());
-    let serving = tokio::spawn(host.run(stop.clone()));
-    let counted = async {
-        let model = Model::read(SAMPLE_MODEL).map_err(|error| wrong(error.to_string()))?;
-        let address = HostAddress {
-            host: address.ip().to_string(),
-            port: address.port(),
-            tls: HostTls::WhenAsked,
-        };
-        let options = host_options(&model, address, ServerTrust::System, PATIENCE)?;
-        let values = [("user", "CLERK"), ("password", "SECRET")].into_iter();
-        let text = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let opened = Application::open(Arc::new(model), options, values.map(text).collect());
-        let failed = |error: entrepot_host::CallError| wrong(error.to_string());
-        let mut application = opened.await.map_err(failed)?;
-        application.go_home().await.map_err(failed)?;
-        let to_home = library.screens();
-        let input = call.input.iter().copied().map(text).collect();
-        application.call(call.procedure, input).await.map_err(failed)?;
-        let called = library.screens();
-        application.log_off().await;
-        Ok(Screens { to_home, call: called - to_home, log_off: library.screens() - called })
-    };
-    let counted = counted.await;
-    stop.cancel();
-    // It ends with the token, and has nothing to say.
-    let _ = serving.await;
-    counted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_screens_of_the_sample_are_counted() {
-        let search = screens_of(SEARCH).await.unwrap();
-        assert_eq!(search, Screens { to_home: 3, call: 28, log_off: 1 });
-        let update = screens_of(UPDATE).await.unwrap();
-        assert_eq!(update, Screens { to_home: 3, call: 6, log_off: 1 });
+    if is_wanted(BenchHostPart::Player) {
+        setups.push(RowSetup { host: HostSide::Player, note: "Trace Player", ..usual });
     }
+    setups
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
+use super::host_sample::{SEARCH, not_called, sample_session};
 use super::node_process::{
     LOOK, NodeProcess, PATIENCE, apply, free_address, in_new_folder, new_node, program,
 };
@@ -35,11 +36,24 @@ pub(super) enum ServerSide {
     Tls,
 }
 
-/// Between the server and the host.
+/// Which host there is, and how the server reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostSide {
     Clear,
     Tls,
+    /// A Trace Player in clear text, with a recording of the sample application.
+    Player,
+}
+
+impl HostSide {
+    /// What its endpoint is called.
+    fn endpoint(self) -> &'static str {
+        match self {
+            HostSide::Clear => "clear",
+            HostSide::Tls => "tls",
+            HostSide::Player => "player",
+        }
+    }
 }
 
 /// What becomes of sessions.
@@ -69,12 +83,13 @@ pub(super) struct BenchNode {
     server: NodeProcess,
     clear: BenchHost,
     tls: BenchHost,
+    player: BenchHost,
     http: SocketAddr,
     https: SocketAddr,
     password: String,
 }
 
-/// The sample application as a process.
+/// A host as a process.
 struct BenchHost {
     child: Child,
     address: SocketAddr,
@@ -90,8 +105,10 @@ impl BenchNode {
     async fn make(folder: &Path, env: &Env) -> Result<BenchNode, Failure> {
         let config = new_node(folder).await?;
         let (http, https) = (free_address()?, free_address()?);
-        let clear = BenchHost::start(HostSide::Clear).await?;
-        let tls = BenchHost::start(HostSide::Tls).await?;
+        let sample = ["host", "sample", "--listen", "127.0.0.1:0"];
+        let clear = BenchHost::start(sample).await?;
+        let tls = BenchHost::start(sample.into_iter().chain(["--tls"])).await?;
+        let player = BenchHost::start_player(clear.address, &folder.join("traces")).await?;
         let mut random = [0; 16];
         env.fill_random(&mut random);
         let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -99,13 +116,14 @@ impl BenchNode {
             json!({"account": {"name": ACCOUNT, "type": "service", "password": password}}),
             listener("http", http),
             listener("https", https),
-            clear.endpoint("clear"),
-            tls.endpoint("tls"),
+            clear.endpoint(HostSide::Clear),
+            tls.endpoint(HostSide::Tls),
+            player.endpoint(HostSide::Player),
         ];
         apply(&config, &nouns).await?;
         let server = serving(&config, folder, env).await?;
         let folder = folder.to_owned();
-        Ok(BenchNode { config, folder, server, clear, tls, http, https, password })
+        Ok(BenchNode { config, folder, server, clear, tls, player, http, https, password })
     }
 
     /// Starts the server again, which has grown with the rows before.
@@ -119,6 +137,7 @@ impl BenchNode {
         match side {
             HostSide::Clear => &self.clear,
             HostSide::Tls => &self.tls,
+            HostSide::Player => &self.player,
         }
     }
 
@@ -170,14 +189,10 @@ impl BenchNode {
                 (all, pool)
             }
         };
-        let endpoint = match host {
-            HostSide::Clear => "clear",
-            HostSide::Tls => "tls",
-        };
         let users = (0..all).map(|_| "CLERK,SECRET\n");
         let noun = json!({"model": {
             "name": model,
-            "endpoint": endpoint,
+            "endpoint": host.endpoint(),
             "definition": definition,
             "users": std::iter::once("user,password\n").chain(users).collect::<String>(),
             "callers": {ACCOUNT: ["*"]},
@@ -262,7 +277,7 @@ impl BenchNode {
     /// Stops the processes and removes the folder.
     pub(super) async fn end(mut self) -> Result<(), Failure> {
         let mut stopped = Ok(());
-        for host in [&mut self.clear, &mut self.tls] {
+        for host in [&mut self.clear, &mut self.tls, &mut self.player] {
             stopped = stopped.and(host.child.kill().await);
         }
         self.server.end().await?;
@@ -271,13 +286,27 @@ impl BenchNode {
 }
 
 impl BenchHost {
-    async fn start(side: HostSide) -> Result<BenchHost, Failure> {
+    /// Records a session with an application, and plays it.
+    async fn start_player(sample: SocketAddr, traces: &Path) -> Result<BenchHost, Failure> {
+        let cannot = |error: std::io::Error| Failure::start(format!("the recording: {error}"));
+        let (to, into) = (sample.to_string(), traces.display().to_string());
+        let record = ["host", "record", "--to", &to, "--into", &into];
+        let mut recorder = BenchHost::start(record).await?;
+        let mut session = sample_session(recorder.address).await?;
+        session.call(SEARCH.procedure, SEARCH.input()).await.map_err(not_called)?;
+        session.log_off().await;
+        recorder.child.kill().await.map_err(cannot)?;
+        let mut recorded = std::fs::read_dir(traces).map_err(cannot)?;
+        let trace = recorded.next().ok_or_else(|| Failure::start("nothing was recorded"))?;
+        let trace = trace.map_err(cannot)?.path().display().to_string();
+        // A search begins where the one before it ended, and the recording has one.
+        BenchHost::start(["host", "play", &trace, "--no-match", "search"]).await
+    }
+
+    async fn start<'w>(words: impl IntoIterator<Item = &'w str>) -> Result<BenchHost, Failure> {
         let cannot = |error: std::io::Error| Failure::start(format!("the host: {error}"));
         let mut command = program()?;
-        command.args(["host", "sample", "--listen", "127.0.0.1:0"]);
-        if side == HostSide::Tls {
-            command.arg("--tls");
-        }
+        command.args(words);
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(cannot)?;
         let ended = || Failure::start("the host has ended");
@@ -295,14 +324,14 @@ impl BenchHost {
         }
     }
 
-    fn endpoint(&self, name: &str) -> Value {
+    fn endpoint(&self, side: HostSide) -> Value {
         let port = self.address.port();
         let target = match &self.fingerprint {
             None => json!({"host": "127.0.0.1", "port": port}),
             Some(pin) => json!({"host": "127.0.0.1", "port": port, "tls": "implicit",
                 "certificates": [pin]}),
         };
-        json!({"endpoint": {"name": name, "target": {"tn3270": target}}})
+        json!({"endpoint": {"name": side.endpoint(), "target": {"tn3270": target}}})
     }
 }
 

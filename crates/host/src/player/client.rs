@@ -59,7 +59,7 @@ pub(crate) struct PlayedClient {
     recording: Arc<Recording>,
     treatment: Treatment,
     /// Unset until the negotiation has ended.
-    session: Option<Session>,
+    session: Option<Arc<Session>>,
     /// The exchange whose key is awaited.
     at: usize,
     sequence: u16,
@@ -136,7 +136,7 @@ impl PlayedClient {
     fn ready(&mut self, session: Session) -> Option<Action> {
         // A terminal may negotiate its functions anew at any time: it goes on where it is.
         let is_first = self.session.is_none();
-        self.session = Some(session);
+        self.session = Some(Arc::new(session));
         if is_first { self.show(0) } else { None }
     }
 

@@ -352,12 +352,14 @@ impl Connection<'_> {
 
     /// Sends all that is to be sent, in one write.
     async fn send(&mut self) -> Result<(), Ended> {
-        let output = std::mem::take(self.client.output());
+        let stream = self.stream.as_mut().ok_or(Ended::ByClient)?;
+        // The memory of one answer is used again for the next one.
+        let output = self.client.output();
         if output.is_empty() {
             return Ok(());
         }
-        let stream = self.stream()?;
-        stream.write_all(&output).await?;
+        stream.write_all(output).await?;
+        output.clear();
         Ok(stream.flush().await?)
     }
 }
