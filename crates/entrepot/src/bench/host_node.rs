@@ -342,6 +342,13 @@ async fn serving(config: &Config, folder: &Path, env: &Env) -> Result<NodeProces
 }
 
 fn listener(protocol: &str, address: SocketAddr) -> Value {
-    let (address, http) = (address.to_string(), json!({"serve": ["host"]}));
-    json!({"listener": {"name": protocol, "protocol": protocol, "address": address, "http": http}})
+    /// Of clients that all come from one address.
+    const AT_ONCE: u32 = 10_000;
+    json!({"listener": {
+        "name": protocol,
+        "protocol": protocol,
+        "address": address.to_string(),
+        "http": {"serve": ["host"], "limits": {"requests": AT_ONCE}},
+        "unauthenticated": [{"network": "127.0.0.0/8", "connections": AT_ONCE}],
+    }})
 }
