@@ -15,10 +15,10 @@ pub const HASH_LANES: u32 = 64;
 /// Most memory times passes, in KiB: a few seconds of one processor. The strongest of the usual
 /// parameters, libsodium's `sensitive`, are 1 GiB and 4 passes.
 pub const HASH_WORK_KIB: u64 = 4 << 20;
-/// Least memory of the hashes of new passwords, and least memory times passes, in KiB: the cheapest
-/// that OWASP's cheat sheet on storing passwords takes, 7 MiB and 5 passes.
+/// Least memory of the hashes of new passwords, in KiB: that of the cheapest hash which OWASP's
+/// cheat sheet on storing passwords takes, 7 MiB and 5 passes.
 pub const NEW_HASH_MEMORY_KIB: u32 = 7 << 10;
-/// See [`NEW_HASH_MEMORY_KIB`].
+/// Least memory times passes of such hashes, in KiB.
 pub const NEW_HASH_WORK_KIB: u64 = 35 << 10;
 /// Longest secret that is sealed.
 pub const SEALED_BYTES: usize = 1 << 20;

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 /// Longest wait for something that should happen at once.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The cheapest hashes of new passwords that a node takes: with the usual ones the tests would spend
-/// an eighth of their time on passwords.
+/// The cheapest hashes of new passwords that a node takes: with the usual ones the tests would
+/// spend an eighth of their time on passwords.
 const CHEAP_PASSWORDS: &str = "[passwords]\nhash_memory_mib = 7\nhash_passes = 5";
 
 /// A node in a folder of its own. The program is the one given to [`Node::new`].
