@@ -179,7 +179,9 @@ async fn a_branch_that_fails_ends_the_others_at_their_next_step_and_is_tried_aga
     )]);
     let mut partners = Partners::new(853, &doing(steps)).await;
     partners.world.options.lease = HOUR;
-    // The first fails at once, while the second is still at its first step.
+    // The first fails when the third has gone through, while the second is still at its first step.
+    // If it failed at once, the others might not have begun on a busy machine.
+    slow(&partners.a, StoreCall::Sync, 1, Duration::from_secs(60));
     partners.a.fail(Some(StoreCall::Publish), 1, Fault::Io);
     slow(&partners.b, StoreCall::Sync, 1, Duration::from_secs(300));
     partners.world.start();
