@@ -21,6 +21,10 @@ pub enum ReceiveError {
     /// The partner has signed other content.
     #[error("the content differs from what the partner signed")]
     Integrity,
+    /// The partner's signature has a digest that neither `micalg` names nor
+    /// [`ReceiveOptions::other_digests`] has.
+    #[error("the signature has a digest that is not taken")]
+    Digest(DigestAlgorithm),
     /// Compressed content is damaged, or inflates to more than is allowed.
     #[error("the message cannot be decompressed")]
     Decompression,
@@ -41,7 +45,7 @@ impl ReceiveError {
         match self {
             ReceiveError::Decryption => Disposition::DecryptionFailed,
             ReceiveError::Authentication => Disposition::AuthenticationFailed,
-            ReceiveError::Integrity => Disposition::IntegrityCheckFailed,
+            ReceiveError::Integrity | ReceiveError::Digest(_) => Disposition::IntegrityCheckFailed,
             ReceiveError::Decompression => Disposition::DecompressionFailed,
             ReceiveError::UnsupportedFormat => Disposition::UnsupportedFormat,
             ReceiveError::Malformed | ReceiveError::TooLarge => {

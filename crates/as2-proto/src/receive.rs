@@ -94,7 +94,12 @@ impl Receiver {
         if weak || unsigned {
             return Err(Disposition::InsufficientMessageSecurity);
         }
-        let received = self.outcome().map_err(ReceiveError::disposition)?;
+        let received = self.outcome().map_err(|error| match error {
+            ReceiveError::Digest(digest) if digest < least.digest => {
+                Disposition::InsufficientMessageSecurity
+            }
+            other => other.disposition(),
+        })?;
         if least.admits(&received) {
             Ok(received)
         } else {

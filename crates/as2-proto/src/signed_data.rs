@@ -22,6 +22,9 @@ pub enum SignatureError {
     /// The partner's certificate signed something else.
     #[error("the content is not what was signed")]
     Content,
+    /// The partner's certificate signed a digest that was not computed of the content.
+    #[error("the signature has a digest that is not taken")]
+    Digest(DigestAlgorithm),
 }
 
 impl From<DerError> for SignatureError {
@@ -321,7 +324,10 @@ fn verify_one(
         return Err(SignatureError::Stranger);
     }
     let signed = message_digest(attributes)?;
-    let mut mics = mics;
+    let mut mics = mics.peekable();
+    if mics.peek().is_none() {
+        return Err(SignatureError::Digest(signer.digest));
+    }
     let found = mics.find(|counted| counted.mic.digest == signed);
     found.as_ref().map(verified).ok_or(SignatureError::Content)
 }

@@ -146,6 +146,7 @@ impl Layer for SignedStage {
             SignatureError::Stranger => ReceiveError::Authentication,
             SignatureError::Content => ReceiveError::Integrity,
             SignatureError::Malformed => ReceiveError::Authentication,
+            SignatureError::Digest(digest) => ReceiveError::Digest(digest),
         })?);
         Ok(true)
     }

@@ -349,6 +349,39 @@ fn signed_bytes_are_those_that_came_whatever_the_header_looks_like() {
     }
 }
 
+/// What is too weak in any case is not computed, and the answer is the same.
+#[test]
+fn a_digest_that_is_not_taken_is_too_weak_or_unknown() {
+    let entity = "Content-Type: a/b\r\n\r\ncontent";
+    let mut changed = signed_by_hand(entity, entity, "; micalg=sha1");
+    let sent = signed_by_hand(entity, entity, "; micalg=sha1");
+    let at = changed.body.windows(7).position(|bytes| bytes == b"content").unwrap();
+    changed.body[at] ^= 1;
+    let strong = vec![DigestAlgorithm::Sha512];
+    let least = |digest| LeastSecurity {
+        encryption: Protection::Optional,
+        digest,
+        ..LeastSecurity::default()
+    };
+    for (other_digests, digest, sent, wanted) in [
+        (strong.clone(), DigestAlgorithm::Sha512, &sent, Disposition::InsufficientMessageSecurity),
+        (strong, DigestAlgorithm::Sha256, &sent, Disposition::IntegrityCheckFailed),
+        (
+            options().other_digests,
+            DigestAlgorithm::Sha256,
+            &changed,
+            Disposition::IntegrityCheckFailed,
+        ),
+    ] {
+        let mut receiver =
+            Receiver::new(&sent.headers, ReceiveOptions { other_digests, ..options() });
+        receiver.receive(&sent.body);
+        receiver.end();
+        while receiver.output().is_some() {}
+        assert_eq!(receiver.outcome_under(&least(digest)).err(), Some(wanted));
+    }
+}
+
 #[test]
 fn text_may_be_signed_with_other_line_ends_and_binary_content_may_not() {
     let canonical = "Content-Type: text/plain\r\n\r\none\r\ntwo\r\n";

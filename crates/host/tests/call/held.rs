@@ -437,6 +437,17 @@ impl KeptAlive {
         self.held.library.screens()
     }
 
+    /// One second later the key is pressed, and the host has shown one screen more.
+    async fn is_pressed(&self, screens: &mut u64) {
+        self.env.advance(Duration::from_secs(1));
+        *screens += 1;
+        until("the key", || async {
+            self.look().await;
+            (self.held.library.screens() == *screens).then_some(())
+        })
+        .await;
+    }
+
     /// Has the pool look at its times, and waits until nothing is done there any more.
     async fn look(&self) {
         let other = client(2, "clerks");
@@ -459,25 +470,13 @@ async fn a_session_that_a_client_holds_is_kept_alive() {
         apps.hold_session(&clerk, id, how).await.unwrap();
         assert_eq!(kept.screens_after(89).await, screens);
         for _ in 0..2 {
-            kept.env.advance(Duration::from_secs(1));
-            screens += 1;
-            until("the key", || async {
-                kept.look().await;
-                (kept.held.library.screens() == screens).then_some(())
-            })
-            .await;
+            kept.is_pressed(&mut screens).await;
             assert_eq!(kept.screens_after(88).await, screens);
             kept.env.advance(Duration::from_secs(1));
         }
         // A request without a key changes nothing of that: the next one is due.
         apps.hold_session(&clerk, id, Holding::Active).await.unwrap();
-        kept.env.advance(Duration::from_secs(1));
-        screens += 1;
-        until("the key", || async {
-            kept.look().await;
-            (kept.held.library.screens() == screens).then_some(())
-        })
-        .await;
+        kept.is_pressed(&mut screens).await;
     }
     let found = kept.held.does(&clerk, id, SessionWork::Screen).await.unwrap();
     assert_eq!(found.entity.as_deref(), Some("Find"));

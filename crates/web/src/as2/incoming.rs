@@ -153,8 +153,7 @@ impl Incoming {
             trusted: self.partner.certificates(now),
             substitute_key,
             mic_algorithms: vec![self.asked_digest()],
-            // What is signed by a digest that `micalg` does not name.
-            other_digests: vec![DigestAlgorithm::Sha1, DigestAlgorithm::Sha256],
+            other_digests: other_digests(as2::digest(self.partner.target.require.digest)),
             max_payload_bytes: AS2_PAYLOAD_BYTES,
             max_inflate_ratio: AS2_INFLATE_RATIO,
         }
@@ -348,6 +347,13 @@ fn not_admitted(error: AuthError) -> Problem {
 
 pub(super) fn shortened(text: &str) -> String {
     text.chars().take(AS2_SUBJECT_CHARACTERS).collect()
+}
+
+/// What signatures may have though `micalg` names another: of what is too weak for the partner none
+/// is computed.
+fn other_digests(least: DigestAlgorithm) -> Vec<DigestAlgorithm> {
+    let usual = [DigestAlgorithm::Sha1, DigestAlgorithm::Sha256];
+    usual.into_iter().filter(|digest| *digest > least).chain([least]).collect()
 }
 
 fn least_security(require: As2Security) -> LeastSecurity {
