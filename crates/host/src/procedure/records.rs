@@ -15,7 +15,7 @@ use crate::model::{
     Each, Entries, Entry, HostKey, ModelColumn, Named, Pick, ReadRows, RecordRows, RecordSize,
     Recordset, RowTest, Value,
 };
-use crate::shown::{characters_at, text_at};
+use crate::shown::{characters_at, shows, text_at};
 
 /// A recordset and the entity that it is on.
 #[derive(Clone, Copy)]
@@ -178,9 +178,7 @@ impl<'m> Worked<'m> {
         match test {
             RowTest::Blank => self.is_empty(row),
             RowTest::Shows { text, column } => {
-                let at = Place { row, column: *column };
-                let shown = characters_at(self.session.terminal(), at, text.chars().count());
-                shown.eq(text.chars())
+                shows(self.session.terminal(), Some(Place { row, column: *column }), text)
             }
             RowTest::AnyText(name) => !shown(name).trim().is_empty(),
             RowTest::Number(name) => is_number(shown(name).trim()),
