@@ -1,6 +1,8 @@
 //! A real S3 server for tests: s3s over a directory, on a free port of loopback, in a thread of
 //! its own.
 
+mod bucket;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -48,9 +50,7 @@ impl S3Server {
     pub fn start() -> Result<Self> {
         let root = tempfile::tempdir().context("a directory for objects")?;
         std::fs::create_dir(root.path().join(BUCKET))?;
-        let files = s3s_fs::FileSystem::new(root.path())
-            .map_err(|error| anyhow::anyhow!("the S3 server: {error:?}"))?;
-        let mut builder = S3ServiceBuilder::new(files);
+        let mut builder = S3ServiceBuilder::new(bucket::Buckets::new(root.path())?);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY_ID, SECRET_KEY));
         let service = builder.build();
         let (stop, stopped) = oneshot::channel();
