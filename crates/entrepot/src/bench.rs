@@ -14,6 +14,8 @@ mod password;
 mod report_file;
 mod rules;
 
+use std::path::Path;
+
 use entrepot_loadgen::ftp::{self, FtpBench, Step};
 use entrepot_loadgen::sftp::{self, Login, Mix, SftpBench, Workload};
 use entrepot_loadgen::wan::Wan;
@@ -85,8 +87,19 @@ fn write_page(args: &BenchPageArgs) -> Result<(), Failure> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         samples.extend(page::read(&name, &text).map_err(Failure::usage)?);
     }
-    std::fs::write(&args.out, page::page(&args.title, &samples))
-        .map_err(|error| Failure::file(format!("cannot write '{}': {error}", args.out.display())))
+    let write = |file: &Path, text: &str| {
+        std::fs::write(file, text)
+            .map_err(|error| Failure::file(format!("cannot write '{}': {error}", file.display())))
+    };
+    if let Some(folder) = &args.plots {
+        for plot in page::plots(&samples) {
+            write(&folder.join(format!("{}.svg", plot.name)), &plot.svg)?;
+        }
+    }
+    match &args.out {
+        Some(out) => write(out, &page::page(&args.title, &samples)),
+        None => Ok(()),
+    }
 }
 
 fn progress(steps: usize, rounds: u32) -> ProgressBar {
@@ -150,6 +163,7 @@ fn ftp_workload_of(workload: args::FtpWorkload) -> ftp::Workload {
         args::FtpWorkload::Stor => ftp::Workload::Stor,
         args::FtpWorkload::Mixed => ftp::Workload::Mixed,
         args::FtpWorkload::Exec => ftp::Workload::Exec,
+        args::FtpWorkload::IdleSessions => ftp::Workload::IdleSessions,
         args::FtpWorkload::Download => ftp::Workload::Download,
         args::FtpWorkload::Upload => ftp::Workload::Upload,
     }

@@ -82,6 +82,7 @@ fn measure(bench: &As2Bench, done: &iteration::Done, time: Duration) -> Measure 
     let units = done.tally.counts.done as f64;
     Measure {
         workload: bench.name().to_owned(),
+        users: Some(bench.concurrency),
         unit: "message".to_owned(),
         units,
         seconds,
@@ -91,6 +92,7 @@ fn measure(bench: &As2Bench, done: &iteration::Done, time: Duration) -> Measure 
         server_cpu_seconds_per_unit: None,
         client_cpu_seconds_per_unit: None,
         server_bytes_per_unit: None,
+        server_threads_per_unit: None,
         failures: done.tally.failures.clone(),
         counts: Some(done.tally.counts),
     }

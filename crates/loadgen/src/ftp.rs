@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use entrepot_nouns::Env;
 
+use crate::limits::IDLE_REST;
+use crate::process;
 use crate::report::{Latency, Measure, Report};
 use crate::tally::Tally;
 use crate::watch::Watch;
@@ -34,6 +36,11 @@ pub async fn run(
     for step in steps {
         let mut prepared = Prepared::new(bench, *step, env).await?;
         for _ in 0..bench.rounds.max(1) {
+            let is_idle = step.workload == Workload::IdleSessions;
+            if is_idle {
+                prepared.warm_up().await;
+            }
+            let empty = bench.server_pid.filter(|_| is_idle).and_then(process::spent);
             let before = watch.read()?;
             let began = env.elapsed();
             let tally = prepared.run().await;
@@ -42,6 +49,14 @@ pub async fn run(
             let spent = watch.read()?.since(&before);
             let mut measure = measure(*step, bench, &tally, time);
             measure.add_cpu_time(spent);
+            if is_idle {
+                tokio::time::sleep(IDLE_REST).await;
+                let full = bench.server_pid.and_then(process::spent);
+                if let Some((empty, full)) = empty.zip(full) {
+                    measure.add_memory(&empty, &full);
+                }
+                prepared.log_out().await;
+            }
             told(&measure);
             rounds.push(measure);
             prepared.remove_uploads().await;
@@ -57,9 +72,10 @@ fn measure(step: Step, bench: &FtpBench, tally: &Tally, time: Duration) -> Measu
         "GiB" => tally.bytes as f64 / (1u64 << 30) as f64,
         _ => tally.counts.done as f64,
     };
-    let moves = step.workload != Workload::Logins;
+    let moves = step.workload.moves_files();
     Measure {
         workload: step.name(bench.version_of(step)),
+        users: (step.workload != Workload::IdleSessions).then_some(bench.concurrency),
         unit: step.workload.unit().to_owned(),
         units,
         seconds,
@@ -69,6 +85,7 @@ fn measure(step: Step, bench: &FtpBench, tally: &Tally, time: Duration) -> Measu
         server_cpu_seconds_per_unit: None,
         client_cpu_seconds_per_unit: None,
         server_bytes_per_unit: None,
+        server_threads_per_unit: None,
         failures: tally.failures.clone(),
         counts: Some(tally.counts),
     }

@@ -76,6 +76,7 @@ fn measure(bench: &HttpsBench, workload: Workload, tally: &Tally, time: Duration
     };
     Measure {
         workload: workload.name(bench.version),
+        users: Some(bench.concurrency),
         unit: workload.unit().to_owned(),
         units,
         seconds,
@@ -85,6 +86,7 @@ fn measure(bench: &HttpsBench, workload: Workload, tally: &Tally, time: Duration
         server_cpu_seconds_per_unit: None,
         client_cpu_seconds_per_unit: None,
         server_bytes_per_unit: None,
+        server_threads_per_unit: None,
         failures: tally.failures.clone(),
         counts: Some(tally.counts),
     }

@@ -1,7 +1,10 @@
 //! Reports of several servers as one page of HTML that needs nothing besides itself.
 
+mod lines;
+
 use std::fmt::Write as _;
 
+pub use lines::{Plot, plots};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Measure, Report};
@@ -14,6 +17,10 @@ pub struct Sample {
     /// What was run, such as `retr, 100 users`; unset: the names of the report's workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// The plot against users that this is a point of, such as `retr of 10 KB`; unset: that of the
+    /// workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plot: Option<String>,
     /// What was measured.
     pub report: Report,
 }
@@ -24,7 +31,7 @@ pub struct Sample {
 /// It is neither; the text says where.
 pub fn read(name: &str, text: &str) -> Result<Vec<Sample>, String> {
     if let Ok(report) = serde_json::from_str::<Report>(text) {
-        return Ok(vec![Sample { server: name.to_owned(), step: None, report }]);
+        return Ok(vec![Sample { server: name.to_owned(), step: None, plot: None, report }]);
     }
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
@@ -78,11 +85,15 @@ fn sections(samples: &[Sample]) -> Vec<Section<'_>> {
     sections
 }
 
-/// The page: for each step a table, a plot of the rate and one of the server's CPU time.
+/// The page: what was measured with several numbers of users as lines, then for each step a table,
+/// a plot of the rate and one of the server's CPU time.
 pub fn page(title: &str, samples: &[Sample]) -> String {
     let mut out = String::from(HEAD);
     let title = escaped(title);
     put(&mut out, format_args!("<title>{title}</title>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n"));
+    for plot in plots(samples) {
+        out.push_str(&plot.svg);
+    }
     for section in sections(samples) {
         put(&mut out, format_args!("<h2>{}</h2>\n", escaped(&section.title)));
         table(&mut out, &section.rows);
@@ -118,6 +129,7 @@ fn table(out: &mut String, rows: &[Row<'_>]) {
         "server CPU",
         "client CPU",
         "memory KiB",
+        "threads",
         "not done",
     ] {
         put(out, format_args!("<th>{head}</th>"));
@@ -148,6 +160,7 @@ fn table(out: &mut String, rows: &[Row<'_>]) {
             spent(median.server_cpu_seconds_per_unit),
             spent(median.client_cpu_seconds_per_unit),
             cell(median.server_bytes_per_unit.map(|bytes| bytes / 1024.0), ""),
+            cell(median.server_threads_per_unit, ""),
             lost.to_string(),
         ] {
             put(out, format_args!("<td>{text}</td>"));
@@ -296,23 +309,12 @@ mod tests {
     use super::*;
 
     fn sample(server: &str, rate: f64, spent: f64) -> Sample {
-        let round = Measure {
-            workload: "retr".to_owned(),
-            unit: "file".to_owned(),
-            units: 100.0,
-            seconds: 100.0 / rate,
-            rate,
-            megabytes_per_second: None,
-            latency_ms: None,
-            server_cpu_seconds_per_unit: Some(spent),
-            client_cpu_seconds_per_unit: None,
-            server_bytes_per_unit: None,
-            failures: Vec::new(),
-            counts: None,
-        };
+        let round =
+            Measure { server_cpu_seconds_per_unit: Some(spent), ..Measure::of_rate("retr", rate) };
         Sample {
             server: server.to_owned(),
             step: Some("retr, 100 users".to_owned()),
+            plot: None,
             report: Report::of(vec![round]),
         }
     }

@@ -14,6 +14,8 @@ pub struct Spent {
     pub memory_bytes: u64,
     /// Open files and connections of all of them.
     pub handles: u64,
+    /// Threads of all of them.
+    pub threads: u64,
 }
 
 /// Reads what the tree below `pid` has spent so far; `None` if there is no such process.
@@ -24,7 +26,8 @@ pub fn spent(pid: u32) -> Option<Spent> {
     let ticks: u64 = tree.iter().filter_map(|pid| stats.get(pid)).map(|stat| stat.ticks).sum();
     let memory_bytes = tree.iter().filter_map(|pid| memory(*pid)).sum();
     let handles = tree.iter().filter_map(|pid| handles(*pid)).sum();
-    Some(Spent { cpu: ticks_to_time(ticks), memory_bytes, handles })
+    let threads = tree.iter().filter_map(|pid| stats.get(pid)).map(|stat| stat.threads).sum();
+    Some(Spent { cpu: ticks_to_time(ticks), memory_bytes, handles, threads })
 }
 
 /// The most memory that was resident in the tree below `pid`: the peaks of its processes, added up.
@@ -69,6 +72,7 @@ struct Stat {
     ticks: u64,
     /// Without those of reaped children.
     own_ticks: u64,
+    threads: u64,
 }
 
 fn all_stats() -> BTreeMap<u32, Stat> {
@@ -90,7 +94,8 @@ fn parse(text: &str) -> Option<Stat> {
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
     let own_ticks = number(11)? + number(12)?;
     let ticks = own_ticks + number(13)? + number(14)?;
-    Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks, own_ticks })
+    let parent = u32::try_from(number(1)?).ok()?;
+    Some(Stat { parent, ticks, own_ticks, threads: number(17)? })
 }
 
 fn ticks_to_time(ticks: u64) -> Duration {
@@ -124,9 +129,10 @@ mod tests {
 
     #[test]
     fn a_line_of_proc_is_read() {
-        let line = "42 (odd) name)) S 7 42 42 0 -1 4194304 1 2 3 4 100 20 3 1 20 0 1 0 5 6 7";
+        let line = "42 (odd) name)) S 7 42 42 0 -1 4194304 1 2 3 4 100 20 3 1 20 0 9 0 5 6 7";
         let stat = parse(line).unwrap();
         assert_eq!((stat.parent, stat.ticks, stat.own_ticks), (7, 124, 120));
+        assert_eq!(stat.threads, 9);
         assert!(parse("42 (x) S").is_none());
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::process::Spent;
 use crate::wan::Peaks;
 use crate::watch::CpuTime;
 
@@ -14,6 +15,9 @@ use crate::watch::CpuTime;
 pub struct Measure {
     /// The workload's name.
     pub workload: String,
+    /// Users, sessions or connections at work at the same time, where the workload has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<usize>,
     /// What one unit is: `GiB`, `file`, `login`, `session`.
     pub unit: String,
     /// How many units were done: operations, or GiB as a fraction.
@@ -37,6 +41,9 @@ pub struct Measure {
     /// Bytes of the server's memory for one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_bytes_per_unit: Option<f64>,
+    /// Threads of the server for one unit, those of its child processes included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_threads_per_unit: Option<f64>,
     /// What failed, where that does not end the measurement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
@@ -54,6 +61,36 @@ impl Measure {
         let (server, client) = (each(spent.server), each(spent.client));
         self.server_cpu_seconds_per_unit = server;
         self.client_cpu_seconds_per_unit = client;
+    }
+
+    /// Adds what the server has in memory since `empty`, and its threads.
+    pub(crate) fn add_memory(&mut self, empty: &Spent, full: &Spent) {
+        if self.units > 0.0 {
+            let each = |full: u64, empty: u64| full.saturating_sub(empty) as f64 / self.units;
+            self.server_bytes_per_unit = Some(each(full.memory_bytes, empty.memory_bytes));
+            self.server_threads_per_unit = Some(each(full.threads, empty.threads));
+        }
+    }
+
+    /// One file in the time that it takes at this rate.
+    #[cfg(test)]
+    pub(crate) fn of_rate(workload: &str, rate: f64) -> Measure {
+        Measure {
+            workload: workload.to_owned(),
+            users: None,
+            unit: "file".to_owned(),
+            units: 1.0,
+            seconds: 1.0 / rate,
+            rate,
+            megabytes_per_second: None,
+            latency_ms: None,
+            server_cpu_seconds_per_unit: None,
+            client_cpu_seconds_per_unit: None,
+            server_bytes_per_unit: None,
+            server_threads_per_unit: None,
+            failures: Vec::new(),
+            counts: None,
+        }
     }
 }
 
@@ -305,6 +342,12 @@ impl fmt::Display for Report {
         for scenario in &self.scenarios {
             writeln!(f, "{scenario}")?;
         }
+        for measure in &self.medians {
+            if let Some(threads) = measure.server_threads_per_unit {
+                let Measure { workload, unit, .. } = measure;
+                writeln!(f, "{workload}: {threads:.3} threads of the server for each {unit}")?;
+            }
+        }
         for measure in &self.rounds {
             if let Some(counts) = measure.counts.filter(|counts| !counts.is_clean()) {
                 writeln!(f, "{}: {counts}", measure.workload)?;
@@ -357,18 +400,9 @@ mod tests {
 
     fn measure(rate: f64) -> Measure {
         Measure {
-            workload: "upload".to_owned(),
             unit: "GiB".to_owned(),
-            units: 1.0,
-            seconds: 1.0 / rate,
-            rate,
-            megabytes_per_second: Some(rate * 1073.7),
-            latency_ms: None,
             server_cpu_seconds_per_unit: Some(0.9),
-            client_cpu_seconds_per_unit: None,
-            server_bytes_per_unit: None,
-            failures: Vec::new(),
-            counts: None,
+            ..Measure::of_rate("upload", rate)
         }
     }
 

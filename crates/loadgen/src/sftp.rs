@@ -49,7 +49,7 @@ pub async fn run(
             let time = env.elapsed().saturating_sub(began);
             // A server may still be writing what it acknowledged: its CPU time counts.
             let after = watch(bench)?;
-            let measure = measure(*workload, &done, time, before.zip(after));
+            let measure = measure(bench, *workload, &done, time, before.zip(after));
             told(&measure);
             rounds.push(measure);
             groups.extend(done.groups);
@@ -68,6 +68,7 @@ fn watch(bench: &SftpBench) -> Result<Option<Spent>, BenchError> {
 }
 
 fn measure(
+    bench: &SftpBench,
     workload: Workload,
     done: &Done,
     time: Duration,
@@ -75,11 +76,9 @@ fn measure(
 ) -> Measure {
     let seconds = time.as_secs_f64().max(1e-9);
     let cpu = spent.map(|(before, after)| after.cpu.saturating_sub(before.cpu).as_secs_f64());
-    let grown = done.memory_from.zip(done.memory_to).map(|(before, after)| {
-        after.memory_bytes.saturating_sub(before.memory_bytes) as f64 / done.units
-    });
-    Measure {
+    let mut measure = Measure {
         workload: workload.as_str().to_owned(),
+        users: (workload != Workload::IdleSessions).then_some(bench.concurrency),
         unit: workload.unit().to_owned(),
         units: done.units,
         seconds,
@@ -88,8 +87,13 @@ fn measure(
         latency_ms: Latency::of(&done.latency),
         server_cpu_seconds_per_unit: cpu.map(|cpu| cpu / done.units),
         client_cpu_seconds_per_unit: None,
-        server_bytes_per_unit: grown,
+        server_bytes_per_unit: None,
+        server_threads_per_unit: None,
         failures: done.failures.clone(),
         counts: None,
+    };
+    if let Some((empty, full)) = done.memory_from.zip(done.memory_to) {
+        measure.add_memory(&empty, &full);
     }
+    measure
 }

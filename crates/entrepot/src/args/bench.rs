@@ -33,12 +33,15 @@ pub(crate) enum BenchCommand {
 #[derive(Debug, Args)]
 pub(crate) struct BenchPageArgs {
     /// Reports as `--report` writes them, which the file's name then names, or files with
-    /// `{"server": NAME, "step": WHAT, "report": REPORT}` in each line.
+    /// `{"server": NAME, "step": WHAT, "plot": NAME, "report": REPORT}` in each line.
     #[arg(required = true)]
     pub(crate) reports: Vec<PathBuf>,
     /// The page to write.
+    #[arg(long, required_unless_present = "plots")]
+    pub(crate) out: Option<PathBuf>,
+    /// A folder for the plots against users, each an SVG of its own, such as `retr-rate.svg`.
     #[arg(long)]
-    pub(crate) out: PathBuf,
+    pub(crate) plots: Option<PathBuf>,
     /// Title and heading of the page.
     #[arg(long, default_value = "Side by side")]
     pub(crate) title: String,
@@ -135,6 +138,8 @@ pub(crate) enum FtpWorkload {
     Mixed,
     /// The small file `bench-exec` down, for servers that run a command after each transfer of it.
     Exec,
+    /// Logged in and silent: memory and threads of a session.
+    IdleSessions,
     /// One large file down.
     Download,
     /// One large file up.

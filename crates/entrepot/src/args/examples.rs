@@ -379,7 +379,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "host record",
         &["entrepot host record --to mainframe.example --listen 127.0.0.1:3270 --into traces"],
     ),
-    ("bench page", &["entrepot bench page ours.json theirs.json --out side-by-side.html"]),
+    (
+        "bench page",
+        &[
+            "entrepot bench page ours.json theirs.json --out side-by-side.html",
+            "entrepot bench page samples.json --plots docs/plots",
+        ],
+    ),
     ("stop", &["entrepot stop"]),
     ("completion", &["entrepot completion bash > /etc/bash_completion.d/entrepot"]),
     ("site", &["entrepot site list", "entrepot --site north account list"]),

@@ -153,6 +153,7 @@ async fn measure(
     };
     Ok(Measure {
         workload: format!("{}{more}", workload.as_str()),
+        users: None,
         unit: unit.to_owned(),
         units,
         seconds,
@@ -162,6 +163,7 @@ async fn measure(
         server_cpu_seconds_per_unit: Some(cpu / units),
         client_cpu_seconds_per_unit: None,
         server_bytes_per_unit: taken,
+        server_threads_per_unit: None,
         failures: Vec::new(),
         counts: None,
     })

@@ -69,6 +69,8 @@ pub enum Workload {
     /// As `Retr`, of the file `bench-exec`: for servers that run a command after each transfer of
     /// that name and let the client wait for it.
     Exec,
+    /// Logged in and silent: for the memory and the threads of a session.
+    IdleSessions,
     /// One large file down, by one user.
     Download,
     /// One large file up, by one user.
@@ -136,6 +138,7 @@ impl Workload {
             Workload::Stor => "stor",
             Workload::Mixed => "mixed",
             Workload::Exec => "exec",
+            Workload::IdleSessions => "idle-sessions",
             Workload::Download => "download",
             Workload::Upload => "upload",
         }
@@ -144,6 +147,7 @@ impl Workload {
     pub(super) fn unit(self) -> &'static str {
         match self {
             Workload::Logins => "login",
+            Workload::IdleSessions => "session",
             Workload::Retr | Workload::Stor | Workload::Mixed | Workload::Exec => "file",
             Workload::Download | Workload::Upload => "GiB",
         }
@@ -151,7 +155,12 @@ impl Workload {
 
     /// Whether a file must be there.
     pub(super) fn reads(self) -> bool {
-        !matches!(self, Workload::Logins | Workload::Stor | Workload::Upload)
+        !matches!(self, Workload::Stor | Workload::Upload) && self.moves_files()
+    }
+
+    /// Whether anything but the login is done.
+    pub(super) fn moves_files(self) -> bool {
+        !matches!(self, Workload::Logins | Workload::IdleSessions)
     }
 
     pub(super) fn is_large(self) -> bool {

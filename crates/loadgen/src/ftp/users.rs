@@ -96,7 +96,7 @@ impl Prepared {
         let users = (0..number.clamp(1, CONCURRENCY)).map(|number| User::new(&shared, number));
         let users = users.collect::<Result<_, _>>()?;
         let mut prepared = Prepared { users, source: None, trouble: Vec::new() };
-        if step.workload != Workload::Logins
+        if step.workload.moves_files()
             && let Err(error) = prepared.set_up(&shared).await
         {
             prepared.trouble.push(error.to_string());
@@ -120,11 +120,36 @@ impl Prepared {
         opened.into_iter().collect()
     }
 
+    fn is_idle(&self) -> bool {
+        let first = self.users.first();
+        first.is_some_and(|user| user.shared.step.workload == Workload::IdleSessions)
+    }
+
+    /// A session that comes and goes: the first pays for what all share.
+    pub(super) async fn warm_up(&mut self) {
+        if let Some(first) = self.users.first_mut()
+            && let Err(error) = first.log_in().await
+        {
+            self.trouble.push(error.to_string());
+        }
+        self.log_out().await;
+    }
+
     /// One round of all users.
     pub(super) async fn run(&mut self) -> Tally {
         let mut total = Tally::default();
         for sentence in std::mem::take(&mut self.trouble) {
             total.tell(sentence);
+        }
+        if self.is_idle() {
+            let logins = self.users.drain(..).map(User::work);
+            let logins = futures_util::stream::iter(logins).buffer_unordered(CONNECTING);
+            let logged_in: Vec<(User, Tally)> = logins.collect().await;
+            for (user, tally) in logged_in {
+                total.add(tally);
+                self.users.push(user);
+            }
+            return total;
         }
         let mut working = JoinSet::new();
         for user in self.users.drain(..) {
@@ -159,9 +184,15 @@ impl Prepared {
             user.uploaded.push(source);
         }
         self.remove_uploads().await;
-        let links = self.users.into_iter().filter_map(|mut user| {
+        self.log_out().await;
+    }
+
+    /// Says goodbye in all sessions.
+    pub(super) async fn log_out(&mut self) {
+        let links = self.users.iter_mut().filter_map(|user| {
             let link = user.link.take()?;
-            Some(async move { user.shared.in_time(link.quit()).await })
+            let shared = Arc::clone(&user.shared);
+            Some(async move { shared.in_time(link.quit()).await })
         });
         // Who does not answer is left.
         let _: Vec<Result<(), BenchError>> =
@@ -202,7 +233,10 @@ impl User {
     async fn work(mut self) -> (User, Tally) {
         let mut tally = Tally::default();
         let shared = Arc::clone(&self.shared);
-        let count = if shared.step.workload.is_large() { 1 } else { shared.bench.count };
+        let count = match shared.step.workload {
+            Workload::Download | Workload::Upload | Workload::IdleSessions => 1,
+            _ => shared.bench.count,
+        };
         let (mut in_a_row, mut tried) = (0, 0);
         while tried < count && in_a_row < FAILURES_IN_A_ROW {
             let began = shared.env.elapsed();
@@ -244,6 +278,10 @@ impl User {
                     link.count_handshakes(&mut tally.counts);
                     link.quit().await?;
                 }
+                return Ok(0);
+            }
+            Workload::IdleSessions => {
+                self.log_in().await?;
                 return Ok(0);
             }
             Workload::Retr | Workload::Exec | Workload::Download => true,

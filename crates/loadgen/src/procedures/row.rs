@@ -158,6 +158,7 @@ impl HostRow {
         let seconds = |milliseconds: Option<f64>| milliseconds.map(|it| it / 1e3);
         Measure {
             workload: format!("{}, {} clients", self.row, self.clients),
+            users: Some(self.clients),
             unit: "screen".to_owned(),
             units: self.screens_per_second * self.seconds,
             seconds: self.seconds,
@@ -167,6 +168,7 @@ impl HostRow {
             server_cpu_seconds_per_unit: seconds(self.server_cpu_ms_per_screen),
             client_cpu_seconds_per_unit: seconds(self.client_cpu_ms_per_screen),
             server_bytes_per_unit: None,
+            server_threads_per_unit: None,
             failures: self.failures.clone(),
             counts: None,
         }
