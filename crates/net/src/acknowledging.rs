@@ -5,12 +5,13 @@
 //! GnuTLS does at the end of each handshake, holds back the second until the first is acknowledged,
 //! and both sides wait for nothing. So whenever the reader is about to wait and has written nothing
 //! since it read, what it read is acknowledged (TCP_QUICKACK, tcp(7)). Where it has answered, the
-//! answer carried the acknowledgement and this costs nothing.
+//! answer carried the acknowledgement and this costs nothing. Who reads with a waker that wakes
+//! nobody only looks, and does not wait.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -43,9 +44,10 @@ impl Acknowledging {
         self.is_owed |= count > 0;
     }
 
-    /// The reader is about to wait.
-    fn acknowledge(&mut self) {
-        if std::mem::take(&mut self.is_owed)
+    /// The reader is about to wait, if its waker wakes anybody.
+    fn acknowledge(&mut self, cx: &Context<'_>) {
+        if !cx.waker().will_wake(Waker::noop())
+            && std::mem::take(&mut self.is_owed)
             && let Err(error) = socket::acknowledge(&self.inner)
         {
             tracing::debug!(%error, "an acknowledgement is left to the kernel");
@@ -68,7 +70,7 @@ impl AsyncRead for Acknowledging {
         let before = out.filled().len();
         let read = Pin::new(&mut self.inner).poll_read(cx, out);
         if read.is_pending() {
-            self.acknowledge();
+            self.acknowledge(cx);
         } else {
             self.note_read(out.filled().len() - before);
         }
@@ -141,13 +143,16 @@ mod tests {
         panic!("this kernel never delays an acknowledgement");
     }
 
-    /// Reads until nothing is there.
-    fn read_all(ours: &mut Acknowledging) -> usize {
-        let mut cx = Context::from_waker(std::task::Waker::noop());
+    /// Reads until nothing is there, and would wait for more.
+    async fn read_all(ours: &mut Acknowledging) -> usize {
+        std::future::poll_fn(|cx| Poll::Ready(read_by(ours, cx))).await
+    }
+
+    fn read_by(ours: &mut Acknowledging, cx: &mut Context<'_>) -> usize {
         let (mut bytes, mut count) = ([0; 64], 0);
         loop {
             let mut out = ReadBuf::new(&mut bytes);
-            match Pin::new(&mut *ours).poll_read(&mut cx, &mut out) {
+            match Pin::new(&mut *ours).poll_read(cx, &mut out) {
                 Poll::Pending => return count,
                 Poll::Ready(read) => read.unwrap(),
             }
@@ -161,7 +166,7 @@ mod tests {
         converse(&mut peer, &mut ours).await;
         peer.write_all(b"half of a").await.unwrap();
         ours.get_ref().readable().await.unwrap();
-        assert_eq!(read_all(&mut ours), 9);
+        assert_eq!(read_all(&mut ours).await, 9);
         assert!(!delays(&ours), "the peer waits for the acknowledgement of the first half");
     }
 
@@ -172,7 +177,20 @@ mod tests {
         peer.write_all(b"question").await.unwrap();
         ours.read_exact(&mut [0; 8]).await.unwrap();
         ours.write_all(b"answer").await.unwrap();
-        assert_eq!(read_all(&mut ours), 0);
+        assert_eq!(read_all(&mut ours).await, 0);
         assert!(delays(&ours), "a system call and a segment too many");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_nobody_waits_behind_acknowledges_nothing() {
+        let (mut peer, mut ours) = pair().await;
+        converse(&mut peer, &mut ours).await;
+        peer.write_all(b"question").await.unwrap();
+        ours.get_ref().readable().await.unwrap();
+        assert_eq!(read_by(&mut ours, &mut Context::from_waker(Waker::noop())), 8);
+        assert!(delays(&ours), "the answer will carry it");
+        // There is none, and now the reader waits.
+        assert_eq!(read_all(&mut ours).await, 0);
+        assert!(!delays(&ours), "the peer may wait for it");
     }
 }
