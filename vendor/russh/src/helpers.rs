@@ -221,8 +221,37 @@ pub fn sign_with_hash_alg(key: &PrivateKeyWithHashAlg, data: &[u8]) -> ssh_key::
                 algorithm: key.algorithm(),
             });
         }
+        // Entrepot: by AWS-LC, as the agreement on keys is.
+        ssh_key::private::KeypairData::Ed25519(pair) => {
+            let unusable = |_| ssh_key::Error::Crypto;
+            let (seed, public) = (pair.private.as_ref(), pair.public.as_ref());
+            let pair = aws_lc_rs::signature::Ed25519KeyPair::from_seed_and_public_key(seed, public)
+                .map_err(unusable)?;
+            let signed = pair.try_sign(data).map_err(|_| ssh_key::Error::Crypto)?;
+            ssh_key::Signature::new(ssh_key::Algorithm::Ed25519, signed.as_ref())?.encoded()?
+        }
         keypair => signature::Signer::try_sign(keypair, data)?.encoded()?,
     })
+}
+
+/// Entrepot: whether a signature of this key is right. Ed25519 by AWS-LC, all others as `ssh-key`
+/// does it.
+pub(crate) fn is_signed(
+    key: &ssh_key::PublicKey,
+    data: &[u8],
+    signature: &ssh_key::Signature,
+) -> bool {
+    match key.key_data() {
+        ssh_key::public::KeyData::Ed25519(public)
+            if signature.algorithm() == ssh_key::Algorithm::Ed25519 =>
+        {
+            use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+            UnparsedPublicKey::new(&ED25519, public.as_ref())
+                .verify(data, signature.as_bytes())
+                .is_ok()
+        }
+        key => signature::Verifier::verify(key, data, signature).is_ok(),
+    }
 }
 
 mod algorithm {

@@ -374,10 +374,8 @@ impl ClientKex {
                 };
                 ensure_end(r)?;
 
-                if let Err(e) =
-                    signature::Verifier::verify(&server_host_key, hash.as_ref(), &signature)
-                {
-                    debug!("wrong server sig: {e:?}");
+                if !crate::helpers::is_signed(&server_host_key, hash.as_ref(), &signature) {
+                    debug!("wrong server sig");
                     return Err(Error::WrongServerSig);
                 }
 

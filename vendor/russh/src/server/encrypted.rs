@@ -22,7 +22,6 @@ use bytes::Bytes;
 use cert::PublicKeyOrCertificate;
 use log::{debug, error, info, trace, warn};
 use msg;
-use signature::Verifier;
 use ssh_encoding::{Decode, Encode, Reader};
 use ssh_key::{PublicKey, Signature};
 use tokio::time::Instant;
@@ -1214,7 +1213,7 @@ impl Encrypted {
                             map_err!(session_id.encode(&mut *buf))?;
                             buf.extend_from_slice(sig_init_buffer);
 
-                            Ok(Verifier::verify(&pubkey, &buf, &sig).is_ok())
+                            Ok(crate::helpers::is_signed(&pubkey, &buf, &sig))
                         })? {
                             debug!("signature verified");
                             let auth = match pk_or_cert {
