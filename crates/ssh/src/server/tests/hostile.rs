@@ -53,3 +53,46 @@ async fn a_bug_ends_the_session_that_met_it_and_no_other() {
     drop(clients);
     shop.close().await;
 }
+
+/// Signs what it is asked to, with a key of its own whatever it has offered.
+struct Impostor {
+    key: russh::keys::PrivateKey,
+}
+
+impl russh::Signer for Impostor {
+    type Error = russh::SendError;
+
+    async fn auth_sign(
+        &mut self,
+        _offered: &russh::keys::agent::AgentIdentity,
+        _hash: Option<russh::keys::HashAlg>,
+        mut data: Vec<u8>,
+    ) -> Result<Vec<u8>, russh::SendError> {
+        let signature = russh::keys::signature::Signer::try_sign(&self.key, &data).unwrap();
+        let signature: russh::keys::ssh_key::Signature = signature;
+        let signature = [&string(b"ssh-ed25519")[..], &string(signature.as_bytes())].concat();
+        data.extend(string(&signature));
+        Ok(data)
+    }
+}
+
+/// RFC 4251 §5.
+fn string(bytes: &[u8]) -> Vec<u8> {
+    [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
+}
+
+#[tokio::test]
+async fn who_offers_a_key_must_sign_with_it() {
+    let [owned, other] = ["anna", "other"].map(|name| keys::generate(&Env::real(), name).unwrap());
+    let offered = russh::keys::PublicKey::from_openssh(&owned.public).unwrap();
+    for (signs, logs_in) in [(&other, false), (&owned, true)] {
+        let script = Script { keys: vec![owned.public.clone()], ..Script::default() };
+        let (_pair, stream) = Pair::start(script);
+        let mut handle = connect_stream(Arc::default(), stream, Trusting).await.unwrap();
+        let key = russh::keys::PrivateKey::from_openssh(signs.private.expose()).unwrap();
+        let mut signer = Impostor { key };
+        let offered = offered.clone();
+        let answer = handle.authenticate_publickey_with("anna", offered, None, &mut signer).await;
+        assert_eq!(answer.unwrap().success(), logs_in);
+    }
+}
