@@ -1,6 +1,6 @@
 //! The seam: what every kind of store can do, in the words that `vfs` and the engine use.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -373,9 +373,18 @@ pub trait ReadFile: Send + Sync {
     async fn read_at(&self, offset: u64, buf: BytesMut, len: usize) -> Result<BytesMut>;
 
     /// The file as the kernel knows it, where it is one of this machine.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn kernel_file(&self) -> Option<KernelFile> {
         None
     }
+}
+
+/// A file as the kernel knows it.
+#[derive(Clone, Debug)]
+pub struct KernelFile {
+    /// Open to read, and shared with the one that was opened.
+    pub descriptor: Arc<OwnedFd>,
+    /// Its bytes are in memory: no call on it waits for a device.
+    pub in_memory: bool,
 }
 
 /// Bytes of a file to be copied into another.

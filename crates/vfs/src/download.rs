@@ -1,6 +1,5 @@
 //! One file on its way to a peer.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +7,8 @@ use bytes::BytesMut;
 use entrepot_auth::{EffectiveMount, TransferPlace};
 use entrepot_nouns::event::{Fact, FileFact};
 use entrepot_nouns::{Digests, Direction, Protocol, Right, TransferId, VPath};
-use entrepot_storage::ReadFile;
 use entrepot_storage::budget::Permit;
+use entrepot_storage::{KernelFile, ReadFile};
 
 use crate::book::Moving;
 use crate::error::{Result, VfsError};
@@ -125,8 +124,8 @@ impl Download {
 
     /// The file as the kernel knows it, where it is one of this machine: for sendfile. What is
     /// sent so is told by [`Download::passed`].
-    pub fn descriptor(&self) -> Option<OwnedFd> {
-        self.file.descriptor()?.try_clone_to_owned().ok()
+    pub fn kernel_file(&self) -> Option<KernelFile> {
+        self.file.kernel_file()
     }
 
     /// Notes that `bytes` were sent past us.

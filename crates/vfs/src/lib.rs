@@ -64,7 +64,7 @@ pub use commands::{
 };
 pub use context::ListenerContext;
 pub use download::Download;
-pub use entrepot_storage::{EntryKind, Existing, ModeOrigin, Space};
+pub use entrepot_storage::{EntryKind, Existing, KernelFile, ModeOrigin, Space};
 pub use error::{Result, StartError, VfsError};
 pub use hash::{HashAlgorithm, HashRange};
 pub use held::HeldName;

@@ -14,7 +14,7 @@ pub const KEPT_PART: u64 = 16;
 /// And at most so many of them.
 pub const KEPT_MOST: u64 = 32;
 /// Descriptors of a session of FTP: its control connection, a data connection, the port that this
-/// one comes to, and the second descriptor of a file that the kernel sends.
+/// one comes to, and the last data connection, which its client may not have closed yet.
 pub const FTP_SESSION_DESCRIPTORS: u64 = 4;
 /// Bytes of the longest file that system calls can address (`off_t`).
 pub const FILE_BYTES: u64 = i64::MAX.unsigned_abs();

@@ -1,7 +1,6 @@
 //! Downloads: from the file to the data connection, inside the kernel where that is possible.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::BytesMut;
@@ -74,10 +73,13 @@ impl FileSender {
 
     /// From file to socket inside the kernel, where the store has a file.
     async fn by_kernel(&self, stream: &mut Outlet, bytes: &AtomicU64) -> Result<(), SendFault> {
-        let Some(file) = self.file.descriptor() else {
+        let Some(file) = self.file.kernel_file() else {
             return self.copy(stream, bytes).await;
         };
-        let mut range = FileRange::new(Arc::new(file), self.offset, self.length);
+        let mut range = FileRange::new(file.descriptor, self.offset, self.length);
+        if file.in_memory {
+            range.note_in_memory();
+        }
         while range.left() > 0 {
             match timeout(STALL_TIME, stream.stream.send_file(&mut range)).await {
                 Ok(Ok(count)) => {

@@ -41,6 +41,11 @@ impl FileRange {
         FileRange { file, offset, left: length, cache: Cache::WarmTo(0) }
     }
 
+    /// The file is in memory: no step waits for a disk, and none is asked whether it would.
+    pub fn note_in_memory(&mut self) {
+        self.cache = Cache::IsFile;
+    }
+
     /// Bytes that are not sent yet; 0 at the end of the range.
     pub fn left(&self) -> u64 {
         self.left

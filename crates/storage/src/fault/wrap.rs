@@ -1,6 +1,5 @@
 //! A store whose n-th call fails.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Result, StoreError};
 use crate::store::{
-    AnyStore, Caps, CopyRange, Entry, Existing, Identity, Listing, Meta, ModeChange, Publish,
-    Published, ReadFile, Renamed, Space, Staged, StagedFile, Store, TakenBack,
+    AnyStore, Caps, CopyRange, Entry, Existing, Identity, KernelFile, Listing, Meta, ModeChange,
+    Publish, Published, ReadFile, Renamed, Space, Staged, StagedFile, Store, TakenBack,
 };
 use crate::thread::Threads;
 
@@ -203,8 +202,8 @@ impl ReadFile for FaultRead {
         self.0.call(StoreCall::Read, self.1.read_at(offset, buf, len)).await
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.1.descriptor()
+    fn kernel_file(&self) -> Option<KernelFile> {
+        self.1.kernel_file()
     }
 }
 

@@ -2,7 +2,8 @@
 //! one implementation, the simulated disk another, so that power cuts and errors are tested on
 //! the very code that serves.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use entrepot_nouns::{Displaced, Timestamp};
@@ -191,7 +192,7 @@ pub(crate) trait Disk: Send + Sync + 'static {
     /// Writes all of `data`, waiting if that is needed.
     fn write(&self, file: &Self::File, at: u64, data: &[u8]) -> Result<(), Errno>;
     /// The descriptor of a file, if the kernel knows it.
-    fn descriptor(_file: &Self::File) -> Option<BorrowedFd<'_>> {
+    fn descriptor(_file: &Arc<Self::File>) -> Option<Arc<OwnedFd>> {
         None
     }
     /// Copies a range inside the kernel and returns how many bytes were copied, which may be fewer.

@@ -3,6 +3,7 @@
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use entrepot_nouns::Timestamp;
@@ -309,8 +310,8 @@ impl Disk for KernelDisk {
         Ok(())
     }
 
-    fn descriptor(file: &OwnedFd) -> Option<BorrowedFd<'_>> {
-        Some(file.as_fd())
+    fn descriptor(file: &Arc<OwnedFd>) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(file))
     }
 
     fn copy(

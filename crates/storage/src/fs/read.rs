@@ -1,6 +1,5 @@
 //! Files opened to read.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,7 +11,7 @@ use super::disk::{Disk, OpenHow};
 use super::errors::walk_error;
 use super::tree::Tree;
 use crate::error::{Result, StoreError};
-use crate::store::{EntryKind, Meta, ReadFile, is_past_all};
+use crate::store::{EntryKind, KernelFile, Meta, ReadFile, is_past_all};
 
 struct FsRead<D: Disk> {
     tree: Arc<Tree<D>>,
@@ -50,8 +49,9 @@ impl<D: Disk> ReadFile for FsRead<D> {
         }
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        D::descriptor(&self.file)
+    fn kernel_file(&self) -> Option<KernelFile> {
+        let in_memory = self.tree.pace.in_memory();
+        D::descriptor(&self.file).map(|descriptor| KernelFile { descriptor, in_memory })
     }
 
     async fn read_at(&self, offset: u64, mut buf: BytesMut, len: usize) -> Result<BytesMut> {

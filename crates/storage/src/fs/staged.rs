@@ -101,9 +101,8 @@ impl<D: Disk> StagedFile for FsStaged<D> {
         let len = range.len.min(COPY_BYTES);
         end_of(range.from, usize::try_from(len).unwrap_or(usize::MAX))?;
         let end = end_of(range.at, usize::try_from(len).unwrap_or(usize::MAX))?;
-        // One of its own, for the source may be closed while the pool still copies.
-        let source = source.descriptor().and_then(|source| source.try_clone_to_owned().ok());
-        let (Some(source), false) = (source, len == 0) else { return Ok(None) };
+        // Shared, for the source may be closed while the pool still copies.
+        let (Some(source), false) = (source.kernel_file(), len == 0) else { return Ok(None) };
         let work = Arc::clone(&self.0);
         self.0
             .tree
@@ -112,7 +111,7 @@ impl<D: Disk> StagedFile for FsStaged<D> {
                 while range.at + done < end {
                     let (from, at) = (range.from + done, range.at + done);
                     let left = CopyRange { from, at, len: end - at };
-                    match tree.disk.copy(source.as_fd(), &work.file, left) {
+                    match tree.disk.copy(source.descriptor.as_fd(), &work.file, left) {
                         Ok(0) => break,
                         Ok(count) => done += count as u64,
                         Err(
