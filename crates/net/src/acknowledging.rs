@@ -20,22 +20,26 @@ use crate::socket;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Acknowledging {
-    inner: TcpStream,
+pub(crate) struct Acknowledging<S = TcpStream> {
+    inner: S,
     /// Bytes were read, and nothing was written since.
     is_owed: bool,
 }
 
-impl Acknowledging {
-    pub(crate) fn new(inner: TcpStream) -> Self {
+impl<S: AsFd> Acknowledging<S> {
+    pub(crate) fn new(inner: S) -> Self {
         Acknowledging { inner, is_owed: false }
     }
 
-    pub(crate) fn get_ref(&self) -> &TcpStream {
+    pub(crate) fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    pub(crate) fn into_inner(self) -> TcpStream {
+    pub(crate) fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    pub(crate) fn into_inner(self) -> S {
         self.inner
     }
 
@@ -55,13 +59,13 @@ impl Acknowledging {
     }
 }
 
-impl AsFd for Acknowledging {
+impl<S: AsFd> AsFd for Acknowledging<S> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_fd()
     }
 }
 
-impl AsyncRead for Acknowledging {
+impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Acknowledging<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -78,7 +82,7 @@ impl AsyncRead for Acknowledging {
     }
 }
 
-impl AsyncWrite for Acknowledging {
+impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Acknowledging<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

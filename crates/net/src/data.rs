@@ -14,10 +14,12 @@
 use crate::acknowledging::Acknowledging;
 use crate::metered::Metered;
 
+mod acceptor;
 mod active;
 mod buffer;
 mod client;
 mod error;
+mod lazy;
 mod linger;
 mod passive;
 mod peer;
@@ -42,7 +44,7 @@ pub use send_file::FileRange;
 pub use stream::DataStream;
 
 /// A data connection as its session sees it, before TLS.
-type DataSocket = Metered<Acknowledging>;
+type DataSocket = Metered<Acknowledging<lazy::LazySocket>>;
 
 #[cfg(test)]
 mod tests;

@@ -174,3 +174,7 @@ pub const LINGER_TIME: Duration = Duration::from_secs(30);
 pub const LINGER_BYTES: usize = 64 * 1024;
 /// Connections that linger at once; one more ends the way the kernel ends it.
 pub const LINGERING: usize = 1024;
+/// Of those so many are not looked at before others follow.
+pub const LINGERING_UNSEEN: usize = 128;
+/// And all of them after this time.
+pub const LINGER_LOOK_TIME: Duration = Duration::from_millis(50);

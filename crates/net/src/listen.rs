@@ -8,7 +8,6 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::NetError;
 use crate::limits::{ACCEPT_FAILURES_LOGGED, ACCEPT_PAUSE, LISTEN_BACKLOG};
-use crate::socket;
 
 /// A bound and listening TCP socket.
 #[derive(Debug)]
@@ -73,27 +72,6 @@ impl TcpAcceptor {
             match stream.set_nodelay(true) {
                 Ok(()) => return (stream, peer),
                 Err(error) => tracing::debug!(%peer, %error, "the connection was gone at once"),
-            }
-        }
-    }
-
-    /// A connection that the kernel holds already, with Nagle's delay. `None`: there is none now.
-    pub(crate) fn accept_now(&self) -> Option<(TcpStream, SocketAddr)> {
-        loop {
-            match socket::accept_now(&self.listener) {
-                Ok(None) => return None,
-                // What concerns one connection is skipped.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    tracing::debug!(address = %self.address, %error, "cannot accept now");
-                    return None;
-                }
-                Ok(Some(stream)) => match stream.peer_addr() {
-                    Ok(peer) => {
-                        return TcpStream::from_std(stream).ok().map(|stream| (stream, peer));
-                    }
-                    Err(error) => tracing::debug!(%error, "a connection was gone at once"),
-                },
             }
         }
     }

@@ -35,6 +35,10 @@ impl<S> Metered<S> {
         &self.inner
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
     pub(crate) fn into_inner(self) -> S {
         self.inner
     }

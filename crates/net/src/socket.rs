@@ -1,12 +1,16 @@
 //! What sockets are asked for below tokio: one function a system call.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _};
+use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// How the peer of a control connection stands right now, with nothing read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +45,32 @@ pub(crate) fn peer_state(socket: impl AsFd) -> PeerState {
     }
 }
 
-/// Accepts a connection if one is there, without waiting.
-pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<Option<TcpStream>> {
+/// Accepts a connection, without waiting, and says where it comes from.
+pub(crate) fn accept_now(listener: impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    match rustix::net::accept_with(listener, flags) {
-        Ok(accepted) => Ok(Some(accepted.into())),
-        Err(Errno::AGAIN) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let (accepted, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    // Without an address it was gone at once.
+    let peer = peer.ok_or(Errno::CONNABORTED)?;
+    Ok((accepted.into(), SocketAddr::try_from(peer)?))
+}
+
+/// From now on the runtime watches the connection.
+pub(crate) fn watch(socket: Arc<TcpStream>) -> io::Result<AsyncFd<Arc<TcpStream>>> {
+    // Deprecated for types that may close their descriptor behind its back: this one owns it.
+    #[allow(deprecated)]
+    AsyncFd::new(socket)
+}
+
+/// From now on the runtime watches the listening socket for connections.
+pub(crate) fn watch_listener(listener: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
+    // As in `watch`.
+    #[allow(deprecated)]
+    AsyncFd::with_interest(listener, Interest::READABLE)
+}
+
+/// Closing the socket from now on resets its connection (SO_LINGER 0, socket(7)).
+pub(crate) fn reset_when_closed(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
 }
 
 /// Lets connect(2) choose the port although an address is bound (IP_BIND_ADDRESS_NO_PORT, ip(7)):

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::acceptor::DataAcceptor;
 use super::error::DataError;
 use super::peer::DataPeer;
 use super::port::{Door, Port, Refused};
@@ -21,10 +22,9 @@ use super::range::PortRange;
 use super::secure::{self, DataTls};
 use super::slot::{Arrived, Slot};
 use super::stream::DataStream;
+use crate::NetError;
 use crate::limits::{DATA_PORT_IDLE_TIME, DATA_PORT_TRIES, DATA_REFUSALS, DATA_SWEEP_INTERVAL};
-use crate::listen;
 use crate::meter::SessionMeter;
-use crate::{NetError, listen::TcpAcceptor};
 
 /// What [`DataPorts`] are given.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ impl DataPorts {
 
     /// Expects a connection from now on, and none that came before. `false`: the lease is over.
     fn begin_expecting(&self, held: &PortLease) -> bool {
-        self.0.door.deliver_earlier(&held.port);
+        self.0.door.deliver_until(&held.port, || false);
         held.slot.open(self.0.env.elapsed())
     }
 
@@ -218,7 +218,7 @@ impl DataPorts {
             }
             let mut address = key;
             address.set_port(number);
-            match listen::bind(address) {
+            match DataAcceptor::bind(address) {
                 Ok(acceptor) => {
                     self.open(ports, acceptor);
                     return Ok(number);
@@ -236,7 +236,7 @@ impl DataPorts {
         Err(DataError::NoPort { local, range })
     }
 
-    fn open(&self, ports: &mut AddressPorts, acceptor: TcpAcceptor) {
+    fn open(&self, ports: &mut AddressPorts, acceptor: DataAcceptor) {
         let address = acceptor.local_address();
         let acceptor = Arc::new(acceptor);
         let port = Arc::new(Port::new(&acceptor));
@@ -406,15 +406,19 @@ impl PassiveSeat {
         tls: Option<&DataTls>,
         wait: Duration,
     ) -> Result<DataStream, DataError> {
-        let Some(PortLease { slot, .. }) = &self.held else { return Err(DataError::NotExpected) };
+        let Some(PortLease { port, slot, .. }) = &self.held else {
+            return Err(DataError::NotExpected);
+        };
         let slot = Arc::clone(slot);
+        // Most clients connect before they say what for: then nobody need be waited for.
+        self.ports.0.door.deliver_until(port, || slot.has_waiting());
         let meter = &self.options.meter;
         let taken = match tls {
             Some(tls) => secure::first_resumed(&slot, tls, meter, wait).await,
             None => timeout(wait, first(&slot))
                 .await
                 .unwrap_or(Err(DataError::Timeout))
-                .map(|arrived| DataStream::clear(arrived.stream, arrived.peer, meter)),
+                .map(|arrived| DataStream::over(arrived.stream, arrived.peer, meter)),
         };
         slot.forget();
         taken

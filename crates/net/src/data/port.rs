@@ -9,16 +9,16 @@ use arc_swap::ArcSwap;
 use entrepot_nouns::Env;
 use ipnet::IpNet;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::acceptor::DataAcceptor;
+use super::lazy::LazySocket;
 use super::peer::DataPeer;
 use super::slot::{Arrived, Slot};
 use crate::limits::{DATA_PROXY_TIME, LISTEN_BACKLOG, PROXIES_WAITING};
-use crate::listen::TcpAcceptor;
 use crate::proxy;
 
 /// Somebody who connected to a data port and was not expected there: he was reset.
@@ -35,7 +35,7 @@ pub struct Refused {
 pub(super) struct Port {
     pub(super) address: SocketAddr,
     /// The task that accepts keeps it: when that ends, the port is given back.
-    acceptor: Weak<TcpAcceptor>,
+    acceptor: Weak<DataAcceptor>,
     leases: Mutex<Leases>,
 }
 
@@ -47,7 +47,7 @@ struct Leases {
 }
 
 impl Port {
-    pub(super) fn new(acceptor: &Arc<TcpAcceptor>) -> Self {
+    pub(super) fn new(acceptor: &Arc<DataAcceptor>) -> Self {
         let address = acceptor.local_address();
         Port { address, acceptor: Arc::downgrade(acceptor), leases: Mutex::default() }
     }
@@ -134,34 +134,37 @@ impl Door {
     pub(super) async fn keep(
         self: Arc<Self>,
         port: Arc<Port>,
-        acceptor: Arc<TcpAcceptor>,
+        acceptor: Arc<DataAcceptor>,
         stop: CancellationToken,
     ) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                (stream, peer) = acceptor.accept_raw() => self.welcome(&port, stream, peer),
+                (stream, peer) = acceptor.accept() => self.welcome(&port, stream, peer),
             }
         }
     }
 
-    /// Delivers what has connected by now. To be called before a new expectation: the kernel may
-    /// hold a connection that was made for an older one, and who is expected next has not heard of
-    /// it yet.
-    pub(super) fn deliver_earlier(self: &Arc<Self>, port: &Arc<Port>) {
+    /// Delivers what has connected by now, ahead of the task of the port, or as much as is enough.
+    /// All is to be delivered before a new expectation: the kernel may hold a connection that was
+    /// made for an older one, and who is expected next has not heard of it yet.
+    pub(super) fn deliver_until(self: &Arc<Self>, port: &Arc<Port>, is_enough: impl Fn() -> bool) {
         let Some(acceptor) = port.acceptor.upgrade() else { return };
         for _ in 0..LISTEN_BACKLOG {
+            if is_enough() {
+                return;
+            }
             let Some((stream, peer)) = acceptor.accept_now() else { return };
             self.welcome(port, stream, peer);
         }
     }
 
-    fn welcome(self: &Arc<Self>, port: &Arc<Port>, stream: TcpStream, peer: SocketAddr) {
+    fn welcome(self: &Arc<Self>, port: &Arc<Port>, stream: LazySocket, peer: SocketAddr) {
         let arrived = Arrived { stream, peer, accepted: self.env.elapsed() };
         let from = peer.ip().to_canonical();
         let proxies = self.proxies.load();
         if !proxies.iter().any(|network| network.contains(&from)) {
-            return self.deliver(port, arrived);
+            return self.hand_over(port, arrived);
         }
         let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
             return self.refuse(port, arrived);
@@ -177,7 +180,7 @@ impl Door {
         let proxy = arrived.peer;
         let header = proxy::client_behind(&mut arrived.stream, proxy);
         match timeout(DATA_PROXY_TIME, header).await {
-            Ok(Ok(peer)) => return self.deliver(port, Arrived { peer, ..arrived }),
+            Ok(Ok(peer)) => return self.hand_over(port, Arrived { peer, ..arrived }),
             Ok(Err(error)) => {
                 tracing::info!(%proxy, %error, "a proxy was not understood at a data port");
             }
@@ -186,7 +189,7 @@ impl Door {
         arrived.reset();
     }
 
-    fn deliver(&self, port: &Port, arrived: Arrived) {
+    fn hand_over(&self, port: &Port, arrived: Arrived) {
         let slot = port.find(arrived.peer.ip().to_canonical());
         let refused = match slot {
             Some(slot) => slot.offer(arrived).err(),

@@ -1,5 +1,6 @@
 //! Which of those who connect is the client: under TLS, the one that resumes its session.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::DataSocket;
 use super::error::DataError;
+use super::lazy::LazySocket;
 use super::slot::{Arrived, Slot};
 use super::stream::DataStream;
 use crate::acknowledging::Acknowledging;
@@ -34,7 +36,16 @@ impl DataTls {
     pub async fn accept(
         &self,
         stream: TcpStream,
-        peer: std::net::SocketAddr,
+        peer: SocketAddr,
+        meter: &Arc<SessionMeter>,
+    ) -> Result<DataStream, HandshakeError> {
+        self.accept_over(stream.into(), peer, meter).await
+    }
+
+    async fn accept_over(
+        &self,
+        stream: LazySocket,
+        peer: SocketAddr,
         meter: &Arc<SessionMeter>,
     ) -> Result<DataStream, HandshakeError> {
         let metered = DataSocket::new(Acknowledging::new(stream), Arc::clone(meter));
@@ -73,7 +84,7 @@ async fn choose(
             // Anybody's, if it resumes: whatever the account says of the client's own address.
             tls.reuse = Reuse::Required;
         }
-        tls.accept(stream, peer, meter).await
+        tls.accept_over(stream, peer, meter).await
     };
     let mut candidates = FuturesUnordered::new();
     let mut may_come = true;

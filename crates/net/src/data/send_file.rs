@@ -1,12 +1,11 @@
 //! sendfile(2): a file goes to a socket without passing through this program.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::{Errno, ReadWriteFlags};
-use tokio::io::Interest;
 
 use super::DataSocket;
 use super::buffer::UploadBuffer;
@@ -141,21 +140,13 @@ impl DataSocket {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         let most = ready!(self.poll_may_write(cx))?.min(range.step());
-        loop {
-            let ready = self.get_ref().get_ref().poll_write_ready(cx);
-            if ready.is_pending() {
-                self.wait_to_write(cx);
-            }
-            ready!(self.unless_cut(ready))?;
-            let socket = self.get_ref().get_ref();
-            let sent = socket.try_io(Interest::WRITABLE, || {
-                let at = Some(&mut range.offset);
-                Ok(rustix::fs::sendfile(socket.as_fd(), &range.file, at, most)?)
-            });
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
-            }
+        let FileRange { file, offset, .. } = range;
+        let sent = self.get_mut().get_mut().poll_write_by(cx, |socket| {
+            Ok(rustix::fs::sendfile(socket, &*file, Some(&mut *offset), most)?)
+        });
+        if sent.is_pending() {
+            self.wait_to_write(cx);
         }
+        self.unless_cut(sent)
     }
 }

@@ -5,17 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::error::DataError;
+use super::lazy::LazySocket;
 use super::peer::DataPeer;
 use crate::limits::{DATA_CANDIDATES, DATA_LEASE_TIME};
 
 /// A connection that came.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    pub(super) stream: TcpStream,
+    pub(super) stream: LazySocket,
     /// Where the client is, also behind a balancer.
     pub(super) peer: SocketAddr,
     /// When it was accepted, on the clock of [`entrepot_nouns::Env::elapsed`].
@@ -25,14 +25,7 @@ pub(super) struct Arrived {
 impl Arrived {
     /// Ends it at once, without TIME_WAIT and without a byte.
     pub(super) fn reset(self) {
-        reset(&self.stream);
-    }
-}
-
-/// Closing `stream` from now on resets it.
-pub(super) fn reset(stream: &TcpStream) {
-    if let Err(error) = stream.set_zero_linger() {
-        tracing::debug!(%error, "a connection was closed, not reset");
+        self.stream.reset_when_closed();
     }
 }
 

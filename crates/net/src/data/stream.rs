@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 
 use super::DataSocket;
 use super::buffer::UploadBuffer;
+use super::lazy::LazySocket;
 use super::linger::Lingerer;
 use super::send_file::FileRange;
-use super::slot::reset;
 use crate::acknowledging::Acknowledging;
 use crate::meter::SessionMeter;
 use crate::metered::Metered;
@@ -38,6 +38,11 @@ enum DataTransport {
 impl DataStream {
     /// A connection in clear text, for PROT C.
     pub fn clear(stream: TcpStream, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self {
+        DataStream::over(stream.into(), peer, meter)
+    }
+
+    /// As [`DataStream::clear`].
+    pub(super) fn over(stream: LazySocket, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self {
         let stream = Metered::new(Acknowledging::new(stream), Arc::clone(meter));
         DataStream { transport: DataTransport::Clear(stream), peer, failed: None }
     }
@@ -122,10 +127,10 @@ impl DataStream {
 
     /// Ends the connection at once, so that the peer sees that it was cut.
     pub fn reset(self) {
-        reset(self.socket());
+        self.socket().reset_when_closed();
     }
 
-    fn socket(&self) -> &TcpStream {
+    pub(super) fn socket(&self) -> &LazySocket {
         match &self.transport {
             DataTransport::Clear(stream) => stream.get_ref().get_ref(),
             DataTransport::Tls(stream) => stream.transport().get_ref().get_ref(),

@@ -8,16 +8,26 @@ use rustix::net::RecvFlags;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
-use crate::limits::{LEAST_RATE, UPLOAD_BUFFER_BYTES};
+use crate::data::acceptor::DataAcceptor;
+use crate::limits::{LEAST_RATE, LINGERING_UNSEEN, UPLOAD_BUFFER_BYTES};
 use crate::meter::{Lane, Throttle, Throttles};
 
-/// A data connection in clear text and the client's end of it.
+/// A data connection in clear text, as a kept port accepts it, and the client's end of it.
 async fn pair(env: &Env) -> (DataStream, TcpStream, Arc<SessionMeter>) {
-    let acceptor = listen::bind((ip("127.0.0.1"), 0).into()).unwrap();
+    let acceptor = DataAcceptor::bind((ip("127.0.0.1"), 0).into()).unwrap();
     let client = TcpStream::connect(acceptor.local_address()).await.unwrap();
     let (server, peer) = acceptor.accept().await;
     let meter = Arc::new(SessionMeter::new(env.clone()));
-    (DataStream::clear(server, peer, &meter), client, meter)
+    (DataStream::over(server, peer, &meter), client, meter)
+}
+
+/// As [`pair`], of a connection that we have dialled.
+async fn dialled_pair(env: &Env) -> (DataStream, TcpStream, Arc<SessionMeter>) {
+    let acceptor = listen::bind((ip("127.0.0.1"), 0).into()).unwrap();
+    let server = TcpStream::connect(acceptor.local_address()).await.unwrap();
+    let (client, _) = acceptor.accept().await;
+    let meter = Arc::new(SessionMeter::new(env.clone()));
+    (DataStream::clear(server, acceptor.local_address(), &meter), client, meter)
 }
 
 fn throttled(env: &Env, meter: &SessionMeter, rate: u64) -> Throttle {
@@ -52,21 +62,85 @@ async fn send_all(stream: &mut DataStream, range: &mut FileRange) -> std::io::Re
 #[tokio::test]
 async fn a_range_of_a_file_is_sent_byte_for_byte() {
     let content = noise(5_000_000);
-    let (mut stream, mut client, meter) = pair(&Env::real()).await;
-    let mut range = FileRange::new(file(&content), 1_000, 4_500_000);
+    let env = Env::real();
+    for (mut stream, mut client, meter) in [pair(&env).await, dialled_pair(&env).await] {
+        let mut range = FileRange::new(file(&content), 1_000, 4_500_000);
+        let lingerer = Lingerer::default();
+        let sending = async {
+            assert_eq!(send_all(&mut stream, &mut range).await.unwrap(), 4_500_000);
+            stream.finish_download(&lingerer).await.unwrap();
+        };
+        let mut read = Vec::new();
+        let (_, count) = tokio::join!(sending, client.read_to_end(&mut read));
+        assert_eq!(count.unwrap(), 4_500_000);
+        assert!(read == content[1_000..4_501_000]);
+        assert_eq!(meter.bytes_out(), 4_500_000);
+        drop(client);
+        tokio::time::timeout(SOON, lingerer.ended()).await.unwrap();
+        assert!(lingerer.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_runtime_learns_of_a_connection_when_it_must_wait() {
     let lingerer = Lingerer::default();
-    let sending = async {
-        assert_eq!(send_all(&mut stream, &mut range).await.unwrap(), 4_500_000);
-        stream.finish_download(&lingerer).await.unwrap();
-    };
+    let (mut stream, mut client, _meter) = pair(&Env::real()).await;
+    let mut range = FileRange::new(file(&[7; 1_000]), 0, 1_000);
+    range.note_in_memory();
+    assert_eq!(send_all(&mut stream, &mut range).await.unwrap(), 1_000);
+    assert!(!stream.socket().is_watched());
+    stream.finish_download(&lingerer).await.unwrap();
     let mut read = Vec::new();
-    let (_, count) = tokio::join!(sending, client.read_to_end(&mut read));
-    assert_eq!(count.unwrap(), 4_500_000);
-    assert!(read == content[1_000..4_501_000]);
-    assert_eq!(meter.bytes_out(), 4_500_000);
+    assert_eq!(client.read_to_end(&mut read).await.unwrap(), 1_000);
+    assert_eq!(lingerer.len(), 1, "until the client closes");
+
+    let (mut stream, mut late, _meter) = pair(&Env::real()).await;
+    let mut buffer = UploadBuffer::take();
+    assert!(stream.receive(&mut buffer).now_or_never().is_none());
+    assert!(stream.socket().is_watched());
+    late.write_all(b"late").await.unwrap();
+    assert_eq!(stream.receive(&mut buffer).await.unwrap(), 4);
     drop(client);
     tokio::time::timeout(SOON, lingerer.ended()).await.unwrap();
-    assert!(lingerer.is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_closes_late_is_waited_for_and_not_reset() {
+    let lingerer = Lingerer::default();
+    let (mut stream, mut client, _meter) = pair(&Env::real()).await;
+    stream.write_all(b"file").await.unwrap();
+    stream.finish_download(&lingerer).await.unwrap();
+    let looked_at = async {
+        while lingerer.unseen() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, looked_at).await.unwrap();
+    assert_eq!(lingerer.len(), 1, "it is still open");
+    client.write_all(b"nobody reads this").await.unwrap();
+    let mut read = Vec::new();
+    client.read_to_end(&mut read).await.unwrap();
+    assert_eq!(read, b"file");
+    drop(client);
+    tokio::time::timeout(SOON, lingerer.ended()).await.unwrap();
+}
+
+#[tokio::test]
+async fn those_who_linger_are_looked_at_when_others_follow() {
+    let lingerer = Lingerer::default();
+    let mut clients = Vec::new();
+    for _ in 0..LINGERING_UNSEEN {
+        let (stream, client, _meter) = pair(&Env::real()).await;
+        stream.finish_download(&lingerer).await.unwrap();
+        clients.push(client);
+    }
+    clients.clear();
+    for followers in 1..=2 {
+        let (stream, _client, _meter) = pair(&Env::real()).await;
+        stream.finish_download(&lingerer).await.unwrap();
+        assert!(lingerer.len() <= LINGERING_UNSEEN, "{followers}");
+    }
+    tokio::time::timeout(SOON, lingerer.ended()).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,73 @@
+//! The socket of a kept port: it accepts connections without making them known to the runtime.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::lazy::LazySocket;
+use crate::limits::{ACCEPT_FAILURES_LOGGED, ACCEPT_PAUSE};
+use crate::{NetError, listen, socket};
+
+/// A bound port that accepts data connections, with Nagle's delay: each carries one file.
+#[derive(Debug)]
+pub(super) struct DataAcceptor {
+    listener: AsyncFd<std::net::TcpListener>,
+    address: SocketAddr,
+}
+
+impl DataAcceptor {
+    /// Binds and listens.
+    ///
+    /// # Errors
+    /// As [`listen::bind`].
+    pub(super) fn bind(address: SocketAddr) -> Result<DataAcceptor, NetError> {
+        let acceptor = listen::bind(address)?;
+        let address = acceptor.local_address();
+        let listener = acceptor.into_inner().into_std().and_then(socket::watch_listener);
+        let listener = listener.map_err(|error| NetError::Listen { address, error })?;
+        Ok(DataAcceptor { listener, address })
+    }
+
+    /// Where it listens, with the real port.
+    pub(super) fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next connection. Never fails: what concerns one connection is skipped, want of
+    /// descriptors is waited out.
+    pub(super) async fn accept(&self) -> (LazySocket, SocketAddr) {
+        let mut failures: u32 = 0;
+        loop {
+            let accepting = self.listener.async_io(Interest::READABLE, |it| socket::accept_now(it));
+            match accepting.await {
+                Ok((accepted, peer)) => return (LazySocket::accepted(accepted), peer),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    if failures.is_multiple_of(ACCEPT_FAILURES_LOGGED) {
+                        tracing::warn!(address = %self.address, %error, "cannot accept, waiting");
+                    }
+                    failures = failures.wrapping_add(1);
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// A connection that the kernel holds already. `None`: there is none now.
+    pub(super) fn accept_now(&self) -> Option<(LazySocket, SocketAddr)> {
+        loop {
+            match socket::accept_now(self.listener.get_ref()) {
+                Ok((accepted, peer)) => return Some((LazySocket::accepted(accepted), peer)),
+                // What concerns one connection is skipped.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) => {
+                    tracing::debug!(address = %self.address, %error, "cannot accept now");
+                    return None;
+                }
+            }
+        }
+    }
+}
