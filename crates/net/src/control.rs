@@ -37,6 +37,13 @@ pub struct Control {
     /// Clear text that came right behind the end of TLS.
     ahead: Bytes,
     meter: Arc<SessionMeter>,
+    ends: ControlEnds,
+}
+
+/// The two ends of a control connection.
+#[derive(Clone, Copy, Debug)]
+struct ControlEnds {
+    /// The client, also behind a balancer.
     peer: SocketAddr,
     local: SocketAddr,
 }
@@ -50,39 +57,30 @@ enum ControlTransport {
 }
 
 impl Control {
-    /// Takes a connection of `peer`, which is the client also behind a balancer. Urgent bytes are
-    /// read in line.
-    ///
-    /// # Errors
-    /// The connection is gone already.
-    pub fn new(
-        stream: TcpStream,
-        peer: SocketAddr,
-        meter: Arc<SessionMeter>,
-    ) -> io::Result<Control> {
-        let local = stream.local_addr()?;
-        stream.set_nodelay(true)?;
-        socket::keep_urgent_inline(&stream)?;
+    /// Takes a connection that was accepted by a socket of [`ControlProtocol`]: without Nagle's
+    /// delay, and urgent bytes are read in line.
+    fn new(stream: TcpStream, ends: ControlEnds, meter: Arc<SessionMeter>) -> Control {
         let inner = Acknowledging::new(stream);
         let wakers = meter.stream();
-        let counted = Counted { inner, meter: Arc::clone(&meter), wakers, within_line: false };
-        Ok(Control {
-            transport: ControlTransport::Clear(counted),
-            ahead: Bytes::new(),
-            meter,
-            peer,
-            local,
-        })
+        let counted = Counted {
+            inner,
+            meter: Arc::clone(&meter),
+            wakers,
+            has_written: false,
+            within_line: false,
+        };
+        let transport = ControlTransport::Clear(counted);
+        Control { transport, ahead: Bytes::new(), meter, ends }
     }
 
     /// Where the client is.
     pub fn peer(&self) -> SocketAddr {
-        self.peer
+        self.ends.peer
     }
 
     /// Where it reached us: data connections come here, and go out from here.
     pub fn local(&self) -> SocketAddr {
-        self.local
+        self.ends.local
     }
 
     /// The meter of the session.
@@ -217,6 +215,8 @@ struct Counted {
     inner: Acknowledging,
     meter: Arc<SessionMeter>,
     wakers: Arc<StreamWakers>,
+    /// Until then the runtime does not know yet whether the socket takes anything, and it does.
+    has_written: bool,
     /// The last read ended within a line: an urgent byte ends a read, and what lies behind it is
     /// there although the runtime takes a short read for all there was (ftplib sends `ABOR` so).
     within_line: bool,
@@ -225,6 +225,15 @@ struct Counted {
 impl Counted {
     fn or_cut<T>(&self, pending: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if pending.is_pending() && self.meter.is_cut() { Poll::Ready(Err(cut())) } else { pending }
+    }
+
+    fn poll_write_socket(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if !std::mem::replace(&mut self.has_written, true)
+            && let Some(count) = socket::write_now(&self.inner, data)?
+        {
+            return Poll::Ready(Ok(count));
+        }
+        Pin::new(&mut self.inner).poll_write(cx, data)
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -279,7 +288,7 @@ impl AsyncWrite for Counted {
         if self.meter.is_cut() {
             return Poll::Ready(Err(cut()));
         }
-        let written = Pin::new(&mut self.inner).poll_write(cx, data);
+        let written = self.poll_write_socket(cx, data);
         if written.is_pending() {
             self.wakers.writer.register(cx.waker());
             return self.or_cut(written);

@@ -2,12 +2,13 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::NetError;
 use crate::limits::{ACCEPT_FAILURES_LOGGED, ACCEPT_PAUSE, LISTEN_BACKLOG};
+use crate::socket;
 
 /// A bound and listening TCP socket.
 #[derive(Debug)]
@@ -16,11 +17,21 @@ pub struct TcpAcceptor {
     address: SocketAddr,
 }
 
-/// Binds and listens. Port 0 takes a free one, see [`TcpAcceptor::local_address`].
+/// Binds and listens; what is accepted has no delay of Nagle's. Port 0 takes a free one, see
+/// [`TcpAcceptor::local_address`].
 ///
 /// # Errors
 /// A busy port, a forbidden one, an address of no interface: each its own sentence.
 pub fn bind(address: SocketAddr) -> Result<TcpAcceptor, NetError> {
+    let acceptor = bind_for_files(address)?;
+    // Connections take it over from the socket that accepts them.
+    socket::send_at_once(&acceptor.listener)
+        .map_err(|error| NetError::Listen { address, error })?;
+    Ok(acceptor)
+}
+
+/// As [`bind`], with Nagle's delay: for connections that carry one file.
+pub(crate) fn bind_for_files(address: SocketAddr) -> Result<TcpAcceptor, NetError> {
     let listener = listen(address).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => NetError::PortBusy(address),
         ErrorKind::PermissionDenied => NetError::PortForbidden(address),
@@ -64,20 +75,14 @@ impl TcpAcceptor {
         self.listener
     }
 
-    /// The next connection, without Nagle's delay. Never fails: what concerns one connection is
-    /// skipped, want of descriptors is waited out.
-    pub async fn accept(&self) -> (TcpStream, SocketAddr) {
-        loop {
-            let (stream, peer) = self.accept_raw().await;
-            match stream.set_nodelay(true) {
-                Ok(()) => return (stream, peer),
-                Err(error) => tracing::debug!(%peer, %error, "the connection was gone at once"),
-            }
-        }
+    /// Where all its connections come to, if it listens at one address.
+    pub(crate) fn only_address(&self) -> Option<SocketAddr> {
+        (!self.address.ip().is_unspecified()).then_some(self.address)
     }
 
-    /// As [`TcpAcceptor::accept`], with Nagle's delay: for connections that carry one file.
-    pub(crate) async fn accept_raw(&self) -> (TcpStream, SocketAddr) {
+    /// The next connection. Never fails: what concerns one connection is skipped, want of
+    /// descriptors is waited out.
+    pub async fn accept(&self) -> (TcpStream, SocketAddr) {
         let mut failures: u32 = 0;
         loop {
             match self.listener.accept().await {
@@ -92,6 +97,12 @@ impl TcpAcceptor {
                 }
             }
         }
+    }
+}
+
+impl AsFd for TcpAcceptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 }
 

@@ -101,6 +101,11 @@ pub trait Protocol: Send + Sync + 'static {
     /// the connection is closed without a word.
     fn refusal(config: &Self::Config, why: Refusal) -> Option<Cow<'static, [u8]>>;
 
+    /// Sets what all connections take over from the socket that accepts them.
+    fn prepare(_acceptor: &TcpAcceptor) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Whether an address may connect.
     fn admits(&self, peer: SocketAddr) -> bool;
 
@@ -119,6 +124,8 @@ pub struct Incoming<C> {
     pub stream: TcpStream,
     /// The client, also behind a balancer; IPv4 addresses are never mapped to IPv6.
     pub peer: SocketAddr,
+    /// Where it came to, if that is known without asking: the listener has one address.
+    pub local: Option<SocketAddr>,
     /// Its counters, its limits, and the switch that ends it.
     pub meter: Arc<SessionMeter>,
     /// Its place among the connections that have not logged in.
@@ -224,7 +231,12 @@ impl<P: Protocol> Server<P> {
         let waiting = Arc::new(Semaphore::new(PROXIES_WAITING));
         let drain = Drain { stop: stop.clone(), limit: shared.drain };
         let stopping = shared.stopping.clone();
-        let entrance = Arc::new(Entrance { shared, drain, protocol: Arc::new(self.protocol) });
+        let (protocol, local) = (Arc::new(self.protocol), acceptor.only_address());
+        let entrance = Arc::new(Entrance { shared, drain, protocol, local });
+        if let Err(error) = P::prepare(&acceptor) {
+            let address = acceptor.local_address();
+            tracing::warn!(%address, %error, "an option of a listening socket is not set");
+        }
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -275,6 +287,7 @@ struct Entrance<P> {
     shared: ServerShared,
     drain: Drain,
     protocol: Arc<P>,
+    local: Option<SocketAddr>,
 }
 
 impl<P: Protocol> Entrance<P> {
@@ -289,6 +302,7 @@ impl<P: Protocol> Entrance<P> {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let meter = Arc::new(SessionMeter::new(self.shared.env.clone()));
         let (protocol, drain) = (Arc::clone(&self.protocol), self.drain.clone());
+        let local = self.local;
         let admitted = self.protocol.admits(peer).then(|| {
             let limits = &P::admission(&config).unauthenticated;
             self.shared.unauthenticated.admit(peer.ip(), limits, &meter)
@@ -303,7 +317,7 @@ impl<P: Protocol> Entrance<P> {
                 }
                 Some(Ok(unauthenticated)) => {
                     let connection =
-                        Incoming { stream, peer, meter, unauthenticated, config, drain };
+                        Incoming { stream, peer, local, meter, unauthenticated, config, drain };
                     protocol.serve(connection).await;
                 }
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -110,6 +110,20 @@ fn set(socket: impl AsFd, option: IntOption, value: libc::c_int) -> io::Result<(
         libc::setsockopt(fd, option.level, option.name, (&raw const value).cast(), length)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What is written leaves at once, without Nagle's delay (TCP_NODELAY, tcp(7)).
+pub(crate) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_nodelay(socket, true)?)
+}
+
+/// Writes without waiting; `None`: the socket takes nothing now.
+pub(crate) fn write_now(socket: impl AsFd, data: &[u8]) -> io::Result<Option<usize>> {
+    match rustix::net::send(&socket, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Urgent bytes stay where they are in the stream (SO_OOBINLINE): Telnet's Synch (RFC 854).

@@ -58,7 +58,7 @@ impl<F: Services> Protocol for Ssh<F> {
         self: Arc<Self>,
         connection: Incoming<SshConfig>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let Incoming { stream, peer, meter, unauthenticated, config, drain } = connection;
+        let Incoming { stream, peer, meter, unauthenticated, config, drain, .. } = connection;
         let service = self.0.connect(peer, &meter);
         let guest = Guest { peer, meter, unauthenticated };
         converse(config, Gathering::new(stream), guest, service, drain)

@@ -73,7 +73,7 @@ impl Protocol for WebProtocol {
 
 impl WebProtocol {
     async fn converse(&self, incoming: Incoming<WebConfig>, tasks: &ConnectionTasks) {
-        let Incoming { stream, peer, meter, unauthenticated, config, drain } = incoming;
+        let Incoming { stream, peer, meter, unauthenticated, config, drain, .. } = incoming;
         let metered = Metered::new(Gathering::new(stream), Arc::clone(&meter));
         let (transport, tls, certificate) = match config.tls() {
             None => (Transport::Clear(metered), None, None),

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Control;
+use super::{Control, ControlEnds};
 use crate::guard::UnauthenticatedConnection;
+use crate::listen::TcpAcceptor;
 use crate::server::{Admission, Incoming, Protocol, Refusal};
+use crate::socket;
 use crate::tls::{TlsConfig, TlsSession};
 
 /// The answer to connections that come while the node stops.
@@ -87,13 +90,19 @@ impl<S: ControlSessions> Protocol for ControlProtocol<S> {
         }))
     }
 
+    fn prepare(acceptor: &TcpAcceptor) -> io::Result<()> {
+        socket::keep_urgent_inline(acceptor)
+    }
+
     fn admits(&self, peer: SocketAddr) -> bool {
         self.0.admits(peer)
     }
 
     async fn serve(self: Arc<Self>, connection: Incoming<ControlOptions>) {
-        let Incoming { stream, peer, meter, unauthenticated, config: options, drain } = connection;
-        let Ok(control) = Control::new(stream, peer, Arc::clone(&meter)) else { return };
+        let Incoming { stream, peer, local, meter, unauthenticated, config: options, drain } =
+            connection;
+        let Ok(local) = local.map_or_else(|| stream.local_addr(), Ok) else { return };
+        let control = Control::new(stream, ControlEnds { peer, local }, Arc::clone(&meter));
         tokio::select! {
             () = self.converse(&options.tls, control, unauthenticated) => {}
             () = drain.cut_when_over(&meter, options.login_time) => {}

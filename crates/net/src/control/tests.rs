@@ -19,7 +19,9 @@ use crate::tls::{TlsConfig, TlsVersion};
 const SOON: Duration = Duration::from_secs(20);
 
 fn acceptor() -> TcpAcceptor {
-    listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
+    let acceptor = listen::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    socket::keep_urgent_inline(&acceptor).unwrap();
+    acceptor
 }
 
 async fn pair() -> (Control, TcpStream) {
@@ -27,7 +29,8 @@ async fn pair() -> (Control, TcpStream) {
     let client = TcpStream::connect(acceptor.local_address()).await.unwrap();
     let (server, peer) = acceptor.accept().await;
     let meter = Arc::new(SessionMeter::new(Env::simulated(1)));
-    (Control::new(server, peer, meter).unwrap(), client)
+    let local = server.local_addr().unwrap();
+    (Control::new(server, ControlEnds { peer, local }, meter), client)
 }
 
 async fn read(stream: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<u8> {

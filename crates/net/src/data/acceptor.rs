@@ -23,7 +23,7 @@ impl DataAcceptor {
     /// # Errors
     /// As [`listen::bind`].
     pub(super) fn bind(address: SocketAddr) -> Result<DataAcceptor, NetError> {
-        let acceptor = listen::bind(address)?;
+        let acceptor = listen::bind_for_files(address)?;
         let address = acceptor.local_address();
         let listener = acceptor.into_inner().into_std().and_then(socket::watch_listener);
         let listener = listener.map_err(|error| NetError::Listen { address, error })?;

@@ -38,7 +38,7 @@ impl ClientPort {
     /// # Errors
     /// No port is free, or the address has gone.
     pub fn bind(local: SocketAddr, server: SocketAddr) -> Result<Self, NetError> {
-        let acceptor = listen::bind(SocketAddr::new(local.ip(), 0))?;
+        let acceptor = listen::bind_for_files(SocketAddr::new(local.ip(), 0))?;
         Ok(ClientPort { acceptor, server: server.ip() })
     }
 
@@ -50,7 +50,7 @@ impl ClientPort {
     /// The next connection of the server; others are closed.
     pub async fn accept(&self) -> TcpStream {
         loop {
-            let (stream, peer) = self.acceptor.accept_raw().await;
+            let (stream, peer) = self.acceptor.accept().await;
             if peer.ip() == self.server {
                 return stream;
             }

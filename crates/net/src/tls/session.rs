@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use entrepot_nouns::AccountId;
+use entrepot_nouns::{AccountId, Env};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
@@ -68,7 +68,8 @@ struct Own {
 /// Whom tickets of a session name.
 #[derive(Debug)]
 struct TicketOwner {
-    program: [u8; PROGRAM_BYTES],
+    /// Made when the first ticket is given or taken.
+    program: Option<[u8; PROGRAM_BYTES]>,
     /// Who has logged in.
     account: Option<[u8; ACCOUNT_BYTES]>,
     /// The program of the ticket that was offered last. It proves nothing before the handshake has
@@ -85,9 +86,7 @@ impl TlsConfig {
 
 impl TlsSession {
     pub(super) fn new(config: TlsConfig) -> Self {
-        let mut program = [0; PROGRAM_BYTES];
-        config.0.env.fill_random(&mut program);
-        let owner = Mutex::new(TicketOwner { program, account: None, offered: None });
+        let owner = Mutex::new(TicketOwner { program: None, account: None, offered: None });
         let own = Own { known: Mutex::default(), client: Mutex::default(), owner };
         TlsSession { config, own: Arc::new(own) }
     }
@@ -172,8 +171,17 @@ impl TicketOwner {
     /// A control connection that resumed a ticket is of the program that was given it.
     fn shook_hands(&mut self, info: &TlsInfo) {
         if let Some(program) = self.offered.take().filter(|_| info.resumed) {
-            self.program = program;
+            self.program = Some(program);
         }
+    }
+
+    /// The program of the session, which a new one has a name of its own for.
+    fn program(&mut self, env: &Env) -> [u8; PROGRAM_BYTES] {
+        *self.program.get_or_insert_with(|| {
+            let mut program = [0; PROGRAM_BYTES];
+            env.fill_random(&mut program);
+            program
+        })
     }
 }
 
@@ -232,8 +240,9 @@ impl ProducesTickets for Issuer {
             return None;
         }
         let marked = {
-            let owner = self.session.own.owner.lock();
-            [&owner.program, &owner.account.unwrap_or(NOBODY), plain].concat()
+            let mut owner = self.session.own.owner.lock();
+            let program = owner.program(&self.session.config.0.env);
+            [&program, &owner.account.unwrap_or(NOBODY), plain].concat()
         };
         self.session.config.0.tickets.seal(&marked)
     }
@@ -251,7 +260,8 @@ impl ProducesTickets for Issuer {
             return Some(plain.to_vec());
         }
         let is_same_account = owner.account.is_some_and(|own| own == *account);
-        (*program == owner.program || is_same_account).then(|| plain.to_vec())
+        let is_same_program = owner.program == Some(*program);
+        (is_same_program || is_same_account).then(|| plain.to_vec())
     }
 }
 
@@ -284,8 +294,6 @@ impl StoresServerSessions for Issuer {
 
 #[cfg(test)]
 mod tests {
-    use entrepot_nouns::Env;
-
     use super::*;
     use crate::tls::tests::{Client, account, control, download, options};
 
