@@ -1,11 +1,12 @@
 //! Publishing a staged file: times, permission bits, rename, directory sync; undone on any error.
 //!
-//! A name that is free is taken by `RENAME_NOREPLACE`. A name that is taken is exchanged
-//! (`RENAME_EXCHANGE`): the old version waits under the staging name until the directory is
-//! durable and the caller says that it is not needed any more, and only then is removed. File
-//! systems without these flags (NFS) get a second name for the old version and a plain rename, and
-//! `link`, which fails when the name is taken. There a server may do what it was asked, and its
-//! answer be lost: the request that is repeated then fails, and the name shows that it was done.
+//! A name that was free when the file was staged is taken by `RENAME_NOREPLACE`. A name that is
+//! taken is exchanged (`RENAME_EXCHANGE`): the old version waits under the staging name until the
+//! directory is durable and the caller says that it is not needed any more, and only then is
+//! removed. File systems without these flags (NFS) get a second name for the old version and a
+//! plain rename, and `link`, which fails when the name is taken. There a server may do what it was
+//! asked, and its answer be lost: the request that is repeated then fails, and the name shows that
+//! it was done.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -110,22 +111,28 @@ impl<D: Disk> Tree<D> {
             if self.no_exchange.load(Ordering::Relaxed) {
                 return self.place_plainly(work, ours, target, existing);
             }
-            match self.rename_known(ours, staged, target, RenameHow::NoReplace) {
-                Ok(()) => return Ok(Placed::Fresh),
-                Err(Errno::EXIST) if existing == Existing::Refuse => {
-                    return Err(StoreError::Exists);
+            let was_taken = work.name_was_taken.swap(false, Ordering::Relaxed);
+            if existing == Existing::Refuse || !was_taken {
+                match self.rename_known(ours, staged, target, RenameHow::NoReplace) {
+                    Ok(()) => return Ok(Placed::Fresh),
+                    Err(Errno::EXIST) if existing == Existing::Refuse => {
+                        return Err(StoreError::Exists);
+                    }
+                    Err(Errno::EXIST) => {}
+                    Err(errno) if is_missing_call(errno) => {
+                        self.no_exchange.store(true, Ordering::Relaxed);
+                        continue;
+                    }
+                    Err(errno) => return Err(errno.into()),
                 }
-                Err(Errno::EXIST) => {}
-                Err(errno) if is_missing_call(errno) => {
-                    self.no_exchange.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                Err(errno) => return Err(errno.into()),
             }
-            if let Some(Stat { kind: StatKind::Directory, .. }) =
-                self.stat_target(target, Links::Hidden)?
-            {
-                return Err(StoreError::IsDirectory);
+            match self.stat_target(target, Links::Hidden)? {
+                Some(Stat { kind: StatKind::Directory, .. }) => {
+                    return Err(StoreError::IsDirectory);
+                }
+                // Removed since: try again as a free name.
+                None => continue,
+                Some(_) => {}
             }
             match self.disk.rename(staged, target, RenameHow::Exchange) {
                 Ok(()) => {

@@ -29,14 +29,15 @@ pub(super) fn stage<D: Disk>(
 ) -> Result<Box<dyn StagedFile>> {
     tree.check_well()?;
     let (dir, name, staging) = tree.parent_and_staging(&target)?;
-    if let Some(Stat { kind: StatKind::Directory, .. }) =
-        tree.stat_target(DirEntry::new(&*dir, name), Links::Hidden)?
-    {
+    let there = tree.stat_target(DirEntry::new(&*dir, name), Links::Hidden)?;
+    if let Some(Stat { kind: StatKind::Directory, .. }) = there {
         return Err(StoreError::IsDirectory);
     }
     drop(dir);
     let file = tree.disk.open_file(&staging, &staged_name(id), OpenHow::CreateNew)?;
-    Ok(Box::new(FsStaged(Work::begin(tree, id, target, staging, file)?)))
+    let work = Work::begin(tree, id, target, staging, file)?;
+    work.name_was_taken.store(there.is_some(), Ordering::Relaxed);
+    Ok(Box::new(FsStaged(work)))
 }
 
 /// A kept staged file. Blocks.

@@ -26,6 +26,9 @@ pub(super) struct Work<D: Disk> {
     pub(super) staging: Arc<D::Dir>,
     pub(super) file: D::File,
     pub(super) identity: Identity,
+    /// Something had the target's name when the file was staged for it: it is looked at before the
+    /// name is taken for a free one.
+    pub(super) name_was_taken: AtomicBool,
     pub(super) size: AtomicU64,
     /// Changes of the bytes that have ended.
     pub(super) changes: AtomicU64,
@@ -69,6 +72,7 @@ impl<D: Disk> Work<D> {
             staging,
             file,
             identity: stat.identity(),
+            name_was_taken: AtomicBool::new(false),
             size: AtomicU64::new(stat.size),
             // What an earlier process wrote may be unsynced: publishing needs a sync in any case.
             changes: AtomicU64::new(1),

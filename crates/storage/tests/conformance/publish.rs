@@ -71,6 +71,31 @@ async fn six_writers_of_one_name_leave_one_whole_file() {
 }
 
 #[tokio::test]
+async fn what_becomes_of_a_taken_name_meanwhile_is_seen() {
+    for kind in each().await.into_iter().filter(|kind| kind.store.caps().directories) {
+        let store = &*kind.store;
+        for name in ["removed", "directory"] {
+            put(store, name, b"first").await.unwrap();
+            let file = store.stage(id(), &path(name)).await.unwrap();
+            write(&*file, 0, b"second").await.unwrap();
+            file.sync().await.unwrap();
+            store.remove(&path(name)).await.unwrap();
+            if name == "directory" {
+                store.make_directory(&path(name)).await.unwrap();
+                let refused = file.publish(&how(Existing::Replace, 6)).await;
+                assert_eq!(refused, Err(StoreError::IsDirectory), "{}", kind.name);
+                assert_eq!(store.stat(&path(name)).await.unwrap().kind, EntryKind::Directory);
+                file.discard().await.unwrap();
+            } else {
+                let published = file.publish(&how(Existing::Replace, 6)).await.unwrap();
+                assert!(!published.replaced(), "{}", kind.name);
+                assert_eq!(get(store, name).await.unwrap(), b"second", "{}", kind.name);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_size_and_unsynced_bytes_publish_nothing() {
     for kind in each().await {
         let store = &*kind.store;
