@@ -289,10 +289,18 @@ impl Conversation {
             }
         };
         self.connection.answer(job.started());
-        self.connection.flush().await?;
         let line = self.line(channel);
         self.transfers.start(job, line, running);
-        Ok(())
+        // A small file whose client has connected already is sent before the 150: then both
+        // replies leave together.
+        match self.transfers.event_now().await {
+            Some(TransferEvent::Result(result)) => {
+                self.follow_hooks();
+                self.settle(*result);
+                Ok(())
+            }
+            Some(TransferEvent::ApprovalDue) | None => self.connection.flush().await,
+        }
     }
 
     async fn prepare(&mut self, request: Request) -> Result<Result<TransferJob, Refusal>, Over> {

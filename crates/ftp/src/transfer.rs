@@ -12,10 +12,12 @@ mod outlet;
 mod receive;
 mod send;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
 
 use entrepot_ftp_proto::End;
 use entrepot_net::data::{DataError, PassiveSeat};
@@ -227,6 +229,16 @@ impl Transfers {
             }
             result = work => TransferEvent::Result(Box::new(result)),
         }
+    }
+
+    /// The next event, if it is there without waiting.
+    pub(crate) async fn event_now(&mut self) -> Option<TransferEvent> {
+        let mut next = pin!(self.next_event());
+        poll_fn(|context| match next.as_mut().poll(context) {
+            Poll::Ready(event) => Poll::Ready(Some(event)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
     }
 
     /// The client is still there: its upload may be published.
