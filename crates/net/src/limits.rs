@@ -146,6 +146,9 @@ pub const DATA_PORT_IDLE_TIME: Duration = Duration::from_secs(600);
 pub const DATA_LEASE_TIME: Duration = Duration::from_secs(60);
 /// How often leases and ports are looked through.
 pub const DATA_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// So long a connection that no session waits for may stay with the kernel, if another came to the
+/// same port just before.
+pub const DATA_ACCEPT_REST: Duration = Duration::from_millis(5);
 /// Connections of one expectation: under TLS each is a candidate until it resumes the session.
 pub const DATA_CANDIDATES: usize = 8;
 /// Under TLS one of them must have resumed the session by then.

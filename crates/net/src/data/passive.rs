@@ -411,7 +411,7 @@ impl PassiveSeat {
         };
         let slot = Arc::clone(slot);
         // Most clients connect before they say what for: then nobody need be waited for.
-        self.ports.0.door.deliver_until(port, || slot.has_waiting());
+        self.ports.0.door.deliver_to(port, &slot);
         let meter = &self.options.meter;
         let taken = match tls {
             Some(tls) => secure::first_resumed(&slot, tls, meter, wait).await,

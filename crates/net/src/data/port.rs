@@ -9,8 +9,8 @@ use arc_swap::ArcSwap;
 use entrepot_nouns::Env;
 use ipnet::IpNet;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +18,7 @@ use super::acceptor::DataAcceptor;
 use super::lazy::LazySocket;
 use super::peer::DataPeer;
 use super::slot::{Arrived, Slot};
-use crate::limits::{DATA_PROXY_TIME, LISTEN_BACKLOG, PROXIES_WAITING};
+use crate::limits::{DATA_ACCEPT_REST, DATA_PROXY_TIME, LISTEN_BACKLOG, PROXIES_WAITING};
 use crate::proxy;
 
 /// Somebody who connected to a data port and was not expected there: he was reset.
@@ -36,6 +36,8 @@ pub(super) struct Port {
     pub(super) address: SocketAddr,
     /// The task that accepts keeps it: when that ends, the port is given back.
     acceptor: Weak<DataAcceptor>,
+    /// A session waits for a connection that has not come yet.
+    wanted: Notify,
     leases: Mutex<Leases>,
 }
 
@@ -49,7 +51,12 @@ struct Leases {
 impl Port {
     pub(super) fn new(acceptor: &Arc<DataAcceptor>) -> Self {
         let address = acceptor.local_address();
-        Port { address, acceptor: Arc::downgrade(acceptor), leases: Mutex::default() }
+        Port {
+            address,
+            acceptor: Arc::downgrade(acceptor),
+            wanted: Notify::new(),
+            leases: Mutex::default(),
+        }
     }
 
     /// Leases the port if its other leases allow it.
@@ -130,7 +137,9 @@ impl Door {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Accepts for all leases of a port until `stop`.
+    /// Accepts for all leases of a port until `stop`. Sessions whose client has connected already
+    /// accept for themselves: so after each connection others may wait for a moment, unless a
+    /// session waits for them. To be woken for each would be a second task to run for it.
     pub(super) async fn keep(
         self: Arc<Self>,
         port: Arc<Port>,
@@ -142,6 +151,21 @@ impl Door {
                 () = stop.cancelled() => return,
                 (stream, peer) = acceptor.accept() => self.welcome(&port, stream, peer),
             }
+            self.deliver_until(&port, || false);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = port.wanted.notified() => {}
+                () = sleep(DATA_ACCEPT_REST) => {}
+            }
+        }
+    }
+
+    /// Delivers what has connected to a port by now to a session that waits for its client; if it
+    /// was not among that, it comes later.
+    pub(super) fn deliver_to(self: &Arc<Self>, port: &Arc<Port>, slot: &Slot) {
+        self.deliver_until(port, || slot.has_waiting());
+        if !slot.has_waiting() {
+            port.wanted.notify_one();
         }
     }
 
