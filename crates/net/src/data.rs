@@ -11,7 +11,7 @@
 //! 5. The end of an upload is told apart from a cut (clear text has no sign for it: look at the
 //!    control connection, [`crate::control::Control::peer_state`]).
 
-use crate::acknowledging::Acknowledging;
+use crate::gather::Gathering;
 use crate::metered::Metered;
 
 mod acceptor;
@@ -44,7 +44,7 @@ pub use send_file::FileRange;
 pub use stream::DataStream;
 
 /// A data connection as its session sees it, before TLS.
-type DataSocket = Metered<Acknowledging<lazy::LazySocket>>;
+type DataSocket = Metered<Gathering<lazy::LazySocket>>;
 
 #[cfg(test)]
 mod tests;

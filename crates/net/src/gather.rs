@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -15,13 +16,15 @@ use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 use crate::acknowledging::Acknowledging;
-use crate::limits::{BULK_AGAIN_BYTES, BULK_BYTES, BULK_MOST_BYTES, GATHER_BYTES, GATHER_TIME};
+use crate::limits::{
+    BULK_AGAIN_BYTES, BULK_BYTES, BULK_MOST_BYTES, BULK_ONE_WAY_BYTES, GATHER_BYTES, GATHER_TIME,
+};
 use crate::socket;
 
 /// A TCP socket for protocols that carry bulk.
 #[derive(Debug)]
-pub struct Gathering {
-    inner: Acknowledging,
+pub struct Gathering<S = TcpStream> {
+    inner: Acknowledging<S>,
     bulk: Bulk,
     /// While the kernel gathers.
     lull: Option<Lull>,
@@ -56,11 +59,33 @@ impl Bulk {
     }
 }
 
-impl Gathering {
+impl<S: AsFd> Gathering<S> {
     /// Reads from `inner`.
-    pub fn new(inner: TcpStream) -> Self {
+    pub fn new(inner: S) -> Self {
+        Gathering::behind(BULK_BYTES, inner)
+    }
+
+    /// The same for a connection that carries one file and no answers: its sender waits for
+    /// nothing, and its end is told at once.
+    pub(crate) fn one_way(inner: S) -> Self {
+        Gathering::behind(BULK_ONE_WAY_BYTES, inner)
+    }
+
+    fn behind(wanted: u64, inner: S) -> Self {
         let inner = Acknowledging::new(inner);
-        Gathering { inner, bulk: Bulk { received: 0, wanted: BULK_BYTES }, lull: None }
+        Gathering { inner, bulk: Bulk { received: 0, wanted }, lull: None }
+    }
+
+    pub(crate) fn get_ref(&self) -> &S {
+        self.inner.get_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut S {
+        self.inner.get_mut()
+    }
+
+    pub(crate) fn into_inner(self) -> S {
+        self.inner.into_inner()
     }
 
     fn took(&mut self, count: usize) {
@@ -97,7 +122,13 @@ impl Gathering {
     }
 }
 
-impl AsyncRead for Gathering {
+impl<S: AsFd> AsFd for Gathering<S> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Gathering<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -115,7 +146,7 @@ impl AsyncRead for Gathering {
     }
 }
 
-impl AsyncWrite for Gathering {
+impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Gathering<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

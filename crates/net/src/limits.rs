@@ -64,6 +64,8 @@ pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 pub const BULK_BYTES: u64 = 32 << 20;
 /// The same, for one that has done so before and paused.
 pub const BULK_AGAIN_BYTES: u64 = 2 << 20;
+/// The same, on a connection that carries a file and nothing else.
+pub const BULK_ONE_WAY_BYTES: u64 = 1 << 20;
 /// The same, for one that turned out to send in answer to us.
 pub const BULK_MOST_BYTES: u64 = 1 << 30;
 /// The reader of bulk is woken when so much is there: less than clients have under way (lftp 512

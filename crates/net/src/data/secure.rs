@@ -14,7 +14,7 @@ use super::error::DataError;
 use super::lazy::LazySocket;
 use super::slot::{Arrived, Slot};
 use super::stream::DataStream;
-use crate::acknowledging::Acknowledging;
+use crate::gather::Gathering;
 use crate::limits::{DATA_CANDIDATE_GRACE, DATA_CANDIDATE_TIME};
 use crate::meter::SessionMeter;
 use crate::tls::{HandshakeError, Reuse, TlsSession};
@@ -48,7 +48,7 @@ impl DataTls {
         peer: SocketAddr,
         meter: &Arc<SessionMeter>,
     ) -> Result<DataStream, HandshakeError> {
-        let metered = DataSocket::new(Acknowledging::new(stream), Arc::clone(meter));
+        let metered = DataSocket::new(Gathering::one_way(stream), Arc::clone(meter));
         let stream = self.session.accept_data(metered, self.reuse).await?;
         Ok(DataStream::tls(stream, peer))
     }

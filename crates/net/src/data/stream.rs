@@ -15,7 +15,7 @@ use super::buffer::UploadBuffer;
 use super::lazy::LazySocket;
 use super::linger::Lingerer;
 use super::send_file::FileRange;
-use crate::acknowledging::Acknowledging;
+use crate::gather::Gathering;
 use crate::meter::SessionMeter;
 use crate::metered::Metered;
 use crate::tls::{TlsInfo, TlsStream};
@@ -43,7 +43,7 @@ impl DataStream {
 
     /// As [`DataStream::clear`].
     pub(super) fn over(stream: LazySocket, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self {
-        let stream = Metered::new(Acknowledging::new(stream), Arc::clone(meter));
+        let stream = Metered::new(Gathering::one_way(stream), Arc::clone(meter));
         DataStream { transport: DataTransport::Clear(stream), peer, failed: None }
     }
 

@@ -89,3 +89,15 @@ fn who_waits_for_answers_is_believed_less_easily() {
     bulk.cease();
     assert_eq!(bulk.wanted, 2 * BULK_AGAIN_BYTES);
 }
+
+#[tokio::test]
+async fn a_file_on_a_connection_of_its_own_is_bulk_soon_and_its_end_is_told() {
+    let (mut peer, ours) = pair().await;
+    let mut ours = Gathering::one_way(ours.into_inner());
+    bulk(&mut peer, &mut ours, BULK_ONE_WAY_BYTES).await;
+    assert!(ours.lull.is_some(), "the kernel gathers");
+    peer.write_all(b"the rest").await.unwrap();
+    drop(peer);
+    assert_eq!(next(&mut ours).await.unwrap(), b"the rest");
+    assert_eq!(next(&mut ours).await.unwrap(), b"");
+}
