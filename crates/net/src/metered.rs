@@ -100,10 +100,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let most = ready!(this.poll_may_read(cx))?;
-        let mut piece = ReadBuf::new(out.initialize_unfilled_to(most.min(out.remaining())));
-        let read = Pin::new(&mut this.inner).poll_read(cx, &mut piece);
-        let count = piece.filled().len();
-        out.advance(count);
+        let before = out.filled().len();
+        let read = if most < out.remaining() {
+            let mut piece = ReadBuf::new(out.initialize_unfilled_to(most));
+            let read = Pin::new(&mut this.inner).poll_read(cx, &mut piece);
+            let count = piece.filled().len();
+            out.advance(count);
+            read
+        } else {
+            // Without filling its room with zeros first.
+            Pin::new(&mut this.inner).poll_read(cx, out)
+        };
+        let count = out.filled().len() - before;
         if read.is_pending() {
             this.wakers.reader.register(cx.waker());
         }
