@@ -253,8 +253,8 @@ async fn what_cannot_be_undone_makes_the_store_sick() {
     store.probe().await.unwrap();
     let probe_calls = disk.calls() - calls;
     disk.fail(Some(DiskCall::SyncDir), 1, SimError::Io);
-    // The first two are the exchange's: a try as a free name, and the exchange.
-    disk.fail(Some(DiskCall::Rename), 3, SimError::Io);
+    // The first is the exchange: the name was taken when the file was staged.
+    disk.fail(Some(DiskCall::Rename), 2, SimError::Io);
     let failed = publish(&*store, &env, b"new").await;
     assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
     let later = store.make_directory(&path("d")).await;

@@ -108,7 +108,7 @@ async fn what_another_node_publishes_while_it_is_undone_keeps_the_name() {
         // The sync of the directory fails; the other node acts between the look at the name and
         // the rename that undoes ours.
         disk.fail(Some(DiskCall::SyncDir), 1, SimError::Io);
-        let undoing = if what == "flags" { 3 } else { 4 };
+        let undoing = if what == "flags" { 2 } else { 4 };
         let published = how(Existing::Replace, b"theirs");
         disk.before(DiskCall::Rename, undoing, move || {
             now(theirs.publish(&published)).unwrap();

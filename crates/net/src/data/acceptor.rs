@@ -1,7 +1,7 @@
 //! The socket of a kept port: it accepts connections without making them known to the runtime.
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -57,8 +57,21 @@ impl DataAcceptor {
 
     /// A connection that the kernel holds already. `None`: there is none now.
     pub(super) fn accept_now(&self) -> Option<(LazySocket, SocketAddr)> {
+        self.accept_by(|| socket::accept_now(self.listener.get_ref()))
+    }
+
+    /// One more behind another that [`DataAcceptor::accept`] gave. `None`: there is none, and the
+    /// runtime tells of the next.
+    pub(super) fn accept_next(&self) -> Option<(LazySocket, SocketAddr)> {
+        self.accept_by(|| self.listener.try_io(Interest::READABLE, |it| socket::accept_now(it)))
+    }
+
+    fn accept_by(
+        &self,
+        accept: impl Fn() -> io::Result<(TcpStream, SocketAddr)>,
+    ) -> Option<(LazySocket, SocketAddr)> {
         loop {
-            match socket::accept_now(self.listener.get_ref()) {
+            match accept() {
                 Ok((accepted, peer)) => return Some((LazySocket::accepted(accepted), peer)),
                 // What concerns one connection is skipped.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}

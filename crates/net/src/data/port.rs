@@ -151,7 +151,10 @@ impl Door {
                 () = stop.cancelled() => return,
                 (stream, peer) = acceptor.accept() => self.welcome(&port, stream, peer),
             }
-            self.deliver_until(&port, || false);
+            for _ in 0..LISTEN_BACKLOG {
+                let Some((stream, peer)) = acceptor.accept_next() else { break };
+                self.welcome(&port, stream, peer);
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = port.wanted.notified() => {}

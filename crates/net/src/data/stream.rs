@@ -41,7 +41,7 @@ impl DataStream {
         DataStream::over(stream.into(), peer, meter)
     }
 
-    /// As [`DataStream::clear`].
+    /// A connection in clear text that the runtime need not watch yet.
     pub(super) fn over(stream: LazySocket, peer: SocketAddr, meter: &Arc<SessionMeter>) -> Self {
         let stream = Metered::new(Gathering::one_way(stream), Arc::clone(meter));
         DataStream { transport: DataTransport::Clear(stream), peer, failed: None }
