@@ -144,6 +144,13 @@ impl Client {
         self.control().write(format!("{line}\r\n").as_bytes()).await;
     }
 
+    /// What has come at once.
+    pub(super) async fn read_once(&mut self) -> String {
+        let mut buffer = [0; 1024];
+        let count = self.control().read(&mut buffer).await.unwrap();
+        String::from_utf8(buffer[..count].to_vec()).unwrap()
+    }
+
     /// The next line without its end; `None` at the end of the connection.
     async fn line(&mut self) -> Option<String> {
         let mut line = Vec::new();
@@ -202,11 +209,16 @@ impl Client {
 
     /// EPSV, and a connection to that port, without TLS.
     pub(super) async fn passive(&mut self) -> TcpStream {
+        let address = self.passive_address().await;
+        soon(TcpStream::connect(address)).await.unwrap()
+    }
+
+    /// EPSV.
+    pub(super) async fn passive_address(&mut self) -> SocketAddr {
         let reply = self.command("EPSV").await;
         assert_eq!(reply.code, 229, "{reply:?}");
         let port = reply.text.split('|').nth(3).unwrap().parse().unwrap();
-        let address = SocketAddr::new(self.server.ip(), port);
-        soon(TcpStream::connect(address)).await.unwrap()
+        SocketAddr::new(self.server.ip(), port)
     }
 
     /// TLS on a data connection if PROT P was said.

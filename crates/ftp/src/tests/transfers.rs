@@ -2,8 +2,9 @@
 
 use entrepot_nouns::Protocol;
 use entrepot_nouns::ftp::{AsciiTransfers, FtpOptions, FtpTls};
+use tokio::net::TcpStream;
 
-use super::client::{Client, port_argument};
+use super::client::{Client, Stream, port_argument};
 use super::fixture::{Node, SMALL_BYTES};
 use super::soon;
 
@@ -168,6 +169,23 @@ async fn a_client_that_is_gone_at_the_end_of_its_upload_publishes_nothing() {
     stream.finish().await;
     node.ended().await;
     assert!(node.stop().await.uploads().await.is_empty());
+}
+
+#[tokio::test]
+async fn both_replies_of_a_small_download_leave_together_and_150_waits_for_nothing() {
+    let node = Node::start().await;
+    let mut client = node.anna().await;
+    assert_eq!(client.upload("STOR f", b"small").await.code, 226);
+    let mut stream = Stream::Clear(client.passive().await);
+    client.send("RETR f").await;
+    let replies = client.read_once().await;
+    assert!(replies.starts_with("150 ") && replies.contains("\r\n226 "), "{replies}");
+    assert_eq!(stream.read_all().await, b"small");
+    let address = client.passive_address().await;
+    assert_eq!(client.code("RETR f").await, 150, "before its client has connected");
+    let mut stream = Stream::Clear(soon(TcpStream::connect(address)).await.unwrap());
+    assert_eq!(stream.read_all().await, b"small");
+    assert_eq!(client.reply().await.code, 226);
 }
 
 #[tokio::test]
