@@ -4,8 +4,9 @@
 //! What it guarantees:
 //! 1. Another host neither takes a data connection nor occupies its place: a connection that is not
 //!    expected at a port is reset and reported ([`DataPorts`]).
-//! 2. A transfer costs no bind and no task: PASV looks its lease up, the accept task of the port
-//!    looks the lease of the peer up ([`PassiveSeat`]).
+//! 2. A transfer costs no bind and no task: PASV looks its lease up; a client that has connected
+//!    when its file is asked for is accepted by its session, a later one by the accept task of the
+//!    port, which looks the lease of the peer up ([`PassiveSeat`]).
 //! 3. Where we dial is decided before dialling ([`DataPeer::may_dial`]).
 //! 4. Both directions count to the session's meter and wait for its throttles ([`DataStream`]).
 //! 5. The end of an upload is told apart from a cut (clear text has no sign for it: look at the
