@@ -1,10 +1,12 @@
 //! The body of a request that uploads, gathered into batches.
 
+use std::io;
+
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::{Bytes, BytesMut};
-use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Fuse};
+use futures_util::{FutureExt as _, Stream, stream};
 use http_body_util::BodyExt as _;
 use tokio::time::{Duration, timeout};
 
@@ -101,6 +103,19 @@ impl UploadBody {
         Ok(whole)
     }
 
+    /// For what reads forms. The end follows a moment behind the last bytes: multer 3.1 looks twice
+    /// for the beginning of a form, and takes one that comes with its end between the two looks
+    /// for one that broke off.
+    pub(crate) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+        stream::try_unfold(self, |mut body| async move {
+            let next = body.next().await.map_err(|problem| io::Error::other(problem.detail))?;
+            if next.is_none() {
+                tokio::task::yield_now().await;
+            }
+            Ok(next.map(|bytes| (bytes, body)))
+        })
+    }
+
     /// What comes next; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         if !self.rest.is_empty() {
@@ -135,5 +150,36 @@ impl UploadBody {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use multer::Multipart;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_form_that_comes_between_two_looks_is_whole() {
+        let form = "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nnew\r\n--b--\r\n";
+        let mut looks = 0;
+        let coming = stream::poll_fn(move |cx| {
+            looks += 1;
+            match looks {
+                1 => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                2 => Poll::Ready(Some(Ok::<_, io::Error>(form))),
+                _ => Poll::Ready(None),
+            }
+        });
+        let body = UploadBody::of_anybody(Body::from_stream(coming), Duration::from_secs(60));
+        let mut parts = Multipart::new(body.into_stream(), "b");
+        let part = parts.next_field().await.unwrap().unwrap();
+        assert_eq!(part.text().await.unwrap(), "new");
+        assert!(parts.next_field().await.unwrap().is_none());
     }
 }

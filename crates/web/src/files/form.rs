@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::{Bytes, BytesMut};
 use entrepot_nouns::{EventId, VPath};
 use entrepot_vfs::{Create, CreateIntent, IncomingCommand, Upload, Uploaded, VfsError};
-use futures_util::{FutureExt as _, stream};
+use futures_util::FutureExt as _;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 use serde_json::{Value, json};
 
@@ -52,11 +52,7 @@ pub(super) async fn upload(
     let _running = context.connection.meter.running();
     let patience = context.connection.config.body_time();
     let body = UploadBody::new(body, signed_in.clone(), patience);
-    let parts = stream::try_unfold(body, |mut body| async move {
-        let next = body.next().await.map_err(|problem| std::io::Error::other(problem.detail))?;
-        Ok::<_, std::io::Error>(next.map(|bytes| (bytes, body)))
-    });
-    let parts = Multipart::with_constraints(parts, boundary, constraints());
+    let parts = Multipart::with_constraints(body.into_stream(), boundary, constraints());
     let intent = CreateIntent::Exclusive;
     let directory = target.path;
     let conflict = Conflict::Fail;
@@ -305,7 +301,8 @@ async fn write(upload: &mut Upload, part: &mut Field<'static>) -> Result<(), Sto
 pub(crate) fn fuzz(data: &[u8]) {
     let pieces = data.chunks(7).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece)));
     let pieces: Vec<_> = pieces.collect();
-    let mut parts = Multipart::with_constraints(stream::iter(pieces), "b", constraints());
+    let mut parts =
+        Multipart::with_constraints(futures_util::stream::iter(pieces), "b", constraints());
     let reading = async {
         let mut bytes = 0;
         while let Ok(Some(mut part)) = parts.next_field().await {

@@ -12,7 +12,6 @@ use entrepot_auth::LinkUse;
 use entrepot_nouns::transfer::hex;
 use entrepot_nouns::{LinkAction, VPath};
 use entrepot_vfs::{Upload, Uploaded, VfsError};
-use futures_util::stream;
 use multer::{Field, Multipart};
 use serde_json::json;
 
@@ -75,11 +74,7 @@ pub(super) async fn form(asked: Asked, request: Request) -> Result<Response, Pro
     check_room(&visit, None)?;
     let _running = visit.context.connection.meter.running();
     let body = body_of(&visit, request.into_body());
-    let parts = stream::try_unfold(body, |mut body| async move {
-        let next = body.next().await.map_err(|problem| std::io::Error::other(problem.detail))?;
-        Ok::<_, std::io::Error>(next.map(|bytes| (bytes, body)))
-    });
-    let mut parts = Multipart::new(parts, boundary);
+    let mut parts = Multipart::new(body.into_stream(), boundary);
     let mut arrived = Vec::new();
     loop {
         match next_file(&visit, &mut parts, arrived.len()).await {
