@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use entrepot_crypto::StreamDigest;
 use entrepot_transform::{Bounds, TransformError};
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::made::Making;
@@ -66,10 +67,19 @@ pub(super) struct Line(mpsc::Sender<Request>);
 
 impl Line {
     fn ask(&self, asked: Asked) -> io::Result<Bytes> {
-        let (done, answer) = oneshot::channel();
+        let (done, mut answer) = oneshot::channel();
         let gone = || io::Error::other("the step was given up");
         self.0.blocking_send(Request { asked, done }).map_err(|_| gone())?;
-        answer.blocking_recv().map_err(|_| gone())
+        let answered = async {
+            tokio::select! {
+                biased;
+                answered = &mut answer => answered.ok(),
+                // A request that was sent in the moment in which its receiver went is dropped by
+                // nobody.
+                () = self.0.closed() => answer.try_recv().ok(),
+            }
+        };
+        Handle::current().block_on(answered).ok_or_else(gone)
     }
 
     /// Begins a file of several.
