@@ -83,20 +83,32 @@ impl TcpAcceptor {
     /// The next connection. Never fails: what concerns one connection is skipped, want of
     /// descriptors is waited out.
     pub async fn accept(&self) -> (TcpStream, SocketAddr) {
-        let mut failures: u32 = 0;
+        let mut failures = AcceptFailures::default();
         loop {
             match self.listener.accept().await {
                 Ok(accepted) => return accepted,
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    if failures.is_multiple_of(ACCEPT_FAILURES_LOGGED) {
-                        tracing::warn!(address = %self.address, %error, "cannot accept, waiting");
-                    }
-                    failures = failures.wrapping_add(1);
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(error) => failures.wait_out(self.address, &error).await,
             }
         }
+    }
+}
+
+/// How often a socket could not accept since it last did.
+#[derive(Default)]
+pub(crate) struct AcceptFailures(u32);
+
+impl AcceptFailures {
+    /// What concerns one connection is skipped; want of descriptors is waited out, and told now
+    /// and then.
+    pub(crate) async fn wait_out(&mut self, address: SocketAddr, error: &std::io::Error) {
+        if error.kind() == ErrorKind::ConnectionAborted {
+            return;
+        }
+        if self.0.is_multiple_of(ACCEPT_FAILURES_LOGGED) {
+            tracing::warn!(%address, %error, "cannot accept, waiting");
+        }
+        self.0 = self.0.wrapping_add(1);
+        tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 }
 

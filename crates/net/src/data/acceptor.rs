@@ -7,7 +7,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::lazy::LazySocket;
-use crate::limits::{ACCEPT_FAILURES_LOGGED, ACCEPT_PAUSE};
+use crate::listen::AcceptFailures;
 use crate::{NetError, listen, socket};
 
 /// A bound port that accepts data connections, with Nagle's delay: each carries one file.
@@ -38,19 +38,12 @@ impl DataAcceptor {
     /// The next connection. Never fails: what concerns one connection is skipped, want of
     /// descriptors is waited out.
     pub(super) async fn accept(&self) -> (LazySocket, SocketAddr) {
-        let mut failures: u32 = 0;
+        let mut failures = AcceptFailures::default();
         loop {
             let accepting = self.listener.async_io(Interest::READABLE, |it| socket::accept_now(it));
             match accepting.await {
                 Ok((accepted, peer)) => return (LazySocket::accepted(accepted), peer),
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    if failures.is_multiple_of(ACCEPT_FAILURES_LOGGED) {
-                        tracing::warn!(address = %self.address, %error, "cannot accept, waiting");
-                    }
-                    failures = failures.wrapping_add(1);
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                Err(error) => failures.wait_out(self.address, &error).await,
             }
         }
     }
