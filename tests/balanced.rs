@@ -1,12 +1,13 @@
 //! Behind a balancer: what a node says of itself, and what that means for open sessions.
 
 use std::io::Read as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, text};
 use entrepot_testkit::not_run;
+use entrepot_testkit::ports::free_port;
 use entrepot_testkit::postgres::Postgres;
 use entrepot_testkit::server::{Node, PATIENCE, run};
 
@@ -133,11 +134,6 @@ impl Drop for Haproxy {
 fn haproxy() -> Option<&'static str> {
     let places = ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"];
     places.into_iter().find(|place| std::path::Path::new(place).exists())
-}
-
-/// Ports that are free now.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 /// Where the balancer takes sessions.

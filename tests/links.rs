@@ -1,11 +1,11 @@
 //! Share links over HTTPS with curl: the page's examples, counts, passwords, uploads, revocation,
 //! and that guessing is stopped.
 
-use std::net::TcpListener;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::text;
+use entrepot_testkit::ports::free_port;
 use entrepot_testkit::server::{Node, run};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Shared {
         node.cli_with_input(&["account", "create", "anna", "--password-stdin"], PASSWORD)?;
         let mount = ["mount", "create", "anna", "account=anna", "path=/", "endpoint=files"];
         node.cli(&[mount.as_slice(), &["prefix=anna"]].concat())?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port()?;
         let address = format!("address=127.0.0.1:{port}");
         node.cli(&["listener", "create", "https", "protocol=https", &address])?;
         node.start()?;

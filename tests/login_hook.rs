@@ -1,12 +1,13 @@
 //! The page `docs/howto/check-logins-elsewhere.md`, done: a web service, a program and a directory
 //! decide logins.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use entrepot_testkit::clients::Login;
 use entrepot_testkit::clients::ftp::Protection::Tls;
+use entrepot_testkit::ports::free_port;
 use entrepot_testkit::server::{Node, run};
 use entrepot_testkit::slapd::Slapd;
 use serde_json::Value;
@@ -34,7 +35,7 @@ impl Service {
     }
 
     fn start_with(node: &Node, change: impl Fn(String) -> String) -> Result<Service> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port()?;
         let file = node.scratch().join("check.py");
         let script = block("python", 0)?.replace("8700", &port.to_string());
         std::fs::write(&file, change(script))?;

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use anyhow::{Context as _, Result, ensure};
 use entrepot_testkit::clients::{Login, local_file, noise, text};
 use entrepot_testkit::maild::Maild;
+use entrepot_testkit::ports::free_port;
 use entrepot_testkit::server::Node;
 use serde_json::{Value, json};
 
@@ -348,7 +349,7 @@ fn no_web_hook_is_lost_while_its_receiver_is_away() -> Result<()> {
     let count = std::env::var("HOOKS").map_or(Ok(120), |count| count.parse::<usize>())?;
     let mut node = Node::new(program(), None)?;
     let login = Login::create(&node, "acme")?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = free_port()?;
     let endpoint = |name: &str| {
         json!({"endpoint": {"name": name, "target": {"webhook": {
             "url": format!("http://127.0.0.1:{port}/{name}"), "allow_private": true,

@@ -4,6 +4,7 @@
 use anyhow::{Result, ensure};
 use entrepot_testkit::clients::Login;
 use entrepot_testkit::clients::ftp::Protection::{Clear, Tls};
+use entrepot_testkit::ports::free_port;
 use entrepot_testkit::server::Node;
 
 use super::ftp::node_with_ftp;
@@ -114,7 +115,7 @@ assert ftp.voidcmd('NOOP')
 #[test]
 fn sessions_of_one_address_never_share_a_port() -> Result<()> {
     let (node, login) = node_with_ftp()?;
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let free = free_port()?;
     let options = format!(r#"{{"passive_ports":"{free}"}}"#);
     let sign = format!("assert ftp.sendcmd('EPSV').split('|')[3] == '{free}'");
     offer(&node, &login, &options, &sign)?;

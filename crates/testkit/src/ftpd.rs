@@ -1,21 +1,20 @@
 //! Others' FTP servers as peers of our client.
 
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use entrepot_nouns::endpoint::{FtpTarget, FtpTls};
 
 use crate::clients::python;
-use crate::server::PATIENCE;
+use crate::is_root;
+use crate::ports::free_port;
+use crate::server::until;
 
 /// Where Debian has it.
 const VSFTPD: &str = "/usr/sbin/vsftpd";
-/// Free ports tried before giving up: another process may take one between asking and binding.
-const PORT_TRIES: usize = 5;
 
 /// A running server on a free port of loopback, with a scratch folder of its own. Stops when
 /// dropped.
@@ -48,34 +47,33 @@ impl Ftpd {
         if !Path::new(VSFTPD).exists() {
             bail!("'{VSFTPD}' is missing: install the Debian package vsftpd");
         }
-        for _ in 0..PORT_TRIES {
-            let folder = tempfile::tempdir().context("a scratch folder")?;
-            if rustix::process::geteuid().is_root() {
-                // It looks at its root as another user.
-                let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-                std::fs::set_permissions(folder.path(), open)?;
-            }
-            let files = folder.path().join("files");
-            let certificate = make_certificate(folder.path())?;
-            std::fs::create_dir_all(&files)?;
-            std::fs::create_dir_all(folder.path().join("empty"))?;
-            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-            let config = vsftpd_config(folder.path(), (port, tls), lines)?;
-            let child = Command::new(VSFTPD)
-                .arg(config)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .context("vsftpd")?;
-            let certificate = (tls != FtpTls::Off).then_some(certificate);
-            let mut server =
-                Ftpd { child, port, user: "anonymous", tls, certificate, files, _folder: folder };
-            if server.is_ready()? {
-                return Ok(server);
-            }
+        let folder = tempfile::tempdir().context("a scratch folder")?;
+        if is_root() {
+            // It looks at its root as another user.
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(folder.path(), open)?;
         }
-        bail!("vsftpd does not start")
+        let files = folder.path().join("files");
+        let certificate = make_certificate(folder.path())?;
+        std::fs::create_dir_all(&files)?;
+        std::fs::create_dir_all(folder.path().join("empty"))?;
+        let port = free_port()?;
+        let config = vsftpd_config(folder.path(), (port, tls), lines)?;
+        let mut child = Command::new(VSFTPD)
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("vsftpd")?;
+        until("vsftpd to listen", || {
+            if let Some(status) = child.try_wait()? {
+                bail!("vsftpd did not start: {status}");
+            }
+            Ok(TcpStream::connect(("127.0.0.1", port)).ok())
+        })?;
+        let certificate = (tls != FtpTls::Off).then_some(certificate);
+        Ok(Ftpd { child, port, user: "anonymous", tls, certificate, files, _folder: folder })
     }
 
     /// pyftpdlib: MLSD, no session reuse under TLS.
@@ -101,20 +99,6 @@ impl Ftpd {
         BufReader::new(child.stdout.take().context("its output")?).read_line(&mut line)?;
         let port = line.trim().parse().context("it did not start")?;
         Ok(Ftpd { child, port, user: "partner", tls, certificate, files, _folder: folder })
-    }
-
-    fn is_ready(&mut self) -> Result<bool> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if self.child.try_wait()?.is_some() {
-                return Ok(false);
-            }
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return Ok(true);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(false)
     }
 
     /// Its port on 127.0.0.1.
@@ -197,7 +181,7 @@ fn make_certificate(folder: &Path) -> Result<String> {
 fn vsftpd_config(folder: &Path, (port, tls): (u16, FtpTls), lines: &[&str]) -> Result<PathBuf> {
     let here = folder.display();
     // It leaves root's rights for this user's.
-    let owner = if rustix::process::geteuid().is_root() {
+    let owner = if is_root() {
         let mut chown = Command::new("chown");
         chown.arg("daemon").arg(folder.join("files"));
         ensure!(chown.status()?.success(), "chown");

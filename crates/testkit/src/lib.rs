@@ -6,6 +6,7 @@ pub mod disk;
 pub mod ftpd;
 pub mod maild;
 pub mod pebble;
+pub mod ports;
 pub mod postgres;
 pub mod s3;
 pub mod scanners;

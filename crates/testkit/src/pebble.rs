@@ -2,7 +2,7 @@
 //! of the test's choice.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::clients::installed;
+use crate::ports::free_port;
 use crate::server::{run, until};
 
 /// The ports of 127.0.0.1 that take the place of 80 and 443 of all names.
@@ -113,8 +114,4 @@ fn configuration(folder: &Path, [port, management]: [u16; 2], checked: CheckedPo
         "profiles": {"default": {"description": "for tests", "validityPeriod": 7_776_000}},
     }});
     config.to_string()
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::is_root;
+use crate::ports::free_port;
+
 /// How often a start or the end of a process is looked for, and how long one look waits.
 const LOOKS: u32 = 1000;
 const LOOK: Duration = Duration::from_millis(20);
@@ -293,10 +296,6 @@ impl Drop for Postgres {
     }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 /// Where `initdb` and `postgres` are: in PATH, or the newest version as Debian installs it.
 fn programs() -> Result<PathBuf> {
     let has_all =
@@ -327,11 +326,6 @@ fn place() -> PathBuf {
     let plenty = rustix::fs::statvfs(memory)
         .is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= MEMORY_BYTES);
     if plenty { memory.to_owned() } else { std::env::temp_dir() }
-}
-
-/// PostgreSQL takes no port 0: ask the system for a free one.
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 /// A session of its own, so that an interrupt from the keyboard does not end it first.

@@ -1,12 +1,13 @@
 //! Throw-away scanners: `clamd` with signatures of its own, and `c-icap` before it.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::ports::free_port;
 use crate::server::until;
 
 const CLAMD: &str = "/usr/sbin/clamd";
@@ -103,7 +104,7 @@ impl CIcap {
             "c-icap is missing: install the Debian packages c-icap and libc-icap-mod-virus-scan",
         )?;
         let folder = tempfile::tempdir().context("a scratch folder")?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port()?;
         let (here, modules) = (folder.path().display(), modules.display());
         let config = format!(
             "PidFile {here}/pid\nCommandsSocket {here}/ctl\nPort 127.0.0.1:{port}\nTmpDir {here}\n\

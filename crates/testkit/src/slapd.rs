@@ -1,12 +1,13 @@
 //! A throw-away directory service: OpenLDAP's `slapd` with one database.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::ports::free_port;
 use crate::server::{run, until};
 
 const SLAPD: &str = "/usr/sbin/slapd";
@@ -88,10 +89,6 @@ impl Drop for Slapd {
 
 fn connects(port: u16) -> bool {
     TcpStream::connect(("127.0.0.1", port)).is_ok()
-}
-
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn make_certificate(folder: &Path) -> Result<String> {

@@ -1,18 +1,17 @@
 //! OpenSSH's server as a peer: as endpoint for our client and beside us in benchmarks.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::is_root;
+use crate::ports::free_port;
 use crate::server::{run, until};
 
 /// Where Debian has it.
 const SSHD: &str = "/usr/sbin/sshd";
-/// Free ports tried before giving up: another process may take one between asking and binding.
-const PORT_TRIES: usize = 5;
 
 /// A running `sshd` on a free port of loopback with a host key, a user key and a scratch folder
 /// of its own. `root` (or the user who runs the test) logs in with the user key. It stops when it
@@ -56,20 +55,10 @@ impl Sshd {
         let files = folder.path().join("files");
         std::fs::create_dir(&files)?;
         let public = std::fs::read_to_string(host_key.with_extension("pub"))?.trim().to_owned();
-        let mut last = None;
-        for _ in 0..PORT_TRIES {
-            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-            let config = write_config(folder.path(), port, subsystem, lines)?;
-            match launch(&config) {
-                Ok(child) => {
-                    let user = whoami()?;
-                    let (host_key, _folder) = (public, folder);
-                    return Ok(Sshd { child, port, host_key, user_key, user, files, _folder });
-                }
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| anyhow::anyhow!("sshd was never tried")))
+        let port = free_port()?;
+        let config = write_config(folder.path(), port, subsystem, lines)?;
+        let (child, user) = (launch(&config)?, whoami()?);
+        Ok(Sshd { child, port, host_key: public, user_key, user, files, _folder: folder })
     }
 
     /// Its port on 127.0.0.1.
@@ -157,10 +146,6 @@ fn has_ended(pid: u32) -> bool {
 fn children(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 fn whoami() -> Result<String> {
