@@ -67,9 +67,12 @@ pub(super) struct Line(mpsc::Sender<Request>);
 
 impl Line {
     fn ask(&self, asked: Asked) -> io::Result<Bytes> {
-        let (done, mut answer) = oneshot::channel();
-        let gone = || io::Error::other("the step was given up");
-        self.0.blocking_send(Request { asked, done }).map_err(|_| gone())?;
+        let (done, answer) = oneshot::channel();
+        self.0.blocking_send(Request { asked, done }).map_err(|_| given_up())?;
+        self.wait_for(answer)
+    }
+
+    fn wait_for(&self, mut answer: oneshot::Receiver<Bytes>) -> io::Result<Bytes> {
         let answered = async {
             tokio::select! {
                 biased;
@@ -79,7 +82,7 @@ impl Line {
                 () = self.0.closed() => answer.try_recv().ok(),
             }
         };
-        Handle::current().block_on(answered).ok_or_else(gone)
+        Handle::current().block_on(answered).ok_or_else(given_up)
     }
 
     /// Begins a file of several.
@@ -91,6 +94,10 @@ impl Line {
     pub(super) fn end(&self) -> io::Result<()> {
         self.ask(Asked::End).map(drop)
     }
+}
+
+fn given_up() -> io::Error {
+    io::Error::other("the step was given up")
 }
 
 /// The file that the change is made of.
@@ -341,5 +348,24 @@ impl From<TransformError> for StepError {
         } else {
             StepError::transient(code, error.to_string())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a thread asks for while the step ends may come into the channel behind the last look of
+    /// the step, and then lies there as long as the thread has its end of it.
+    #[tokio::test]
+    async fn a_request_behind_the_last_look_of_its_step_is_given_up() {
+        let (sender, requests) = mpsc::channel(1);
+        let (done, answer) = oneshot::channel();
+        let place = sender.clone().reserve_owned().await.unwrap();
+        drop(requests);
+        drop(place.send(Request { asked: Asked::End, done }));
+        let asked = tokio::task::spawn_blocking(move || Line(sender).wait_for(answer));
+        let told = asked.await.unwrap().unwrap_err();
+        assert_eq!(told.to_string(), "the step was given up");
     }
 }
