@@ -158,6 +158,13 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn open_file(&self, dir: &Self::Dir, path: &str, how: OpenHow) -> Result<Self::File, Errno>;
     /// What a path is, itself and not what it points to; empty: `dir` itself.
     fn stat(&self, dir: &Self::Dir, name: &str) -> Result<Stat, Errno>;
+    /// What a path below `dir` is, itself and not what it points to; empty: `dir` itself.
+    fn stat_below(&self, dir: &Self::Dir, path: &str) -> Result<Stat, Errno> {
+        match path.rsplit_once('/') {
+            Some((above, name)) => self.stat(&self.open_dir(dir, above, Mounts::Enter)?, name),
+            None => self.stat(dir, path),
+        }
+    }
     /// What an open file is.
     fn stat_file(&self, file: &Self::File) -> Result<Stat, Errno>;
     /// Begins to walk the names.

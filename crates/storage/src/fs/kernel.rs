@@ -193,6 +193,15 @@ impl Disk for KernelDisk {
         Ok(stat_of(&rustix::fs::statx(dir, name, flags, wanted())?))
     }
 
+    /// One call less where nothing has the name, which uploads ask twice.
+    fn stat_below(&self, dir: &OwnedFd, path: &str) -> Result<Stat, Errno> {
+        if !path.contains('/') {
+            return self.stat(dir, path);
+        }
+        let found = open_below(dir, path, OFlags::PATH | OFlags::NOFOLLOW, confined())?;
+        self.stat_file(&found)
+    }
+
     fn stat_file(&self, file: &OwnedFd) -> Result<Stat, Errno> {
         Ok(stat_of(&rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted())?))
     }

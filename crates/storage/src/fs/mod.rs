@@ -40,7 +40,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use entrepot_nouns::{Env, StorePath, Timestamp, TransferId};
 
-use self::disk::{DirEntry, Disk, Times};
+use self::disk::{Disk, Times};
+use self::errors::walk_error;
 use self::kernel::KernelDisk;
 use self::tree::{Links, Tree};
 use crate::error::{Result, StoreError};
@@ -105,14 +106,9 @@ impl<D: Disk> Store for Fs<D> {
         let (path, links) = (path.clone(), self.links);
         self.tree
             .at_names(move |tree| {
-                let stat = match tree.parent(&path) {
-                    Ok((dir, name)) => tree.stat(DirEntry::new(&*dir, name), links)?,
-                    Err(_) if path.is_root() => {
-                        tree.stat(DirEntry::new(tree.disk.root(), ""), links)?
-                    }
-                    Err(error) => return Err(error),
-                };
-                stat.meta().ok_or(StoreError::NotFound)
+                let stat = tree.disk.stat_below(tree.disk.root(), path.as_str());
+                let stat = stat.map_err(walk_error)?;
+                stat.meta().filter(|_| links.show(&stat)).ok_or(StoreError::NotFound)
             })
             .await
     }
