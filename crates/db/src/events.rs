@@ -201,8 +201,8 @@ pub(crate) struct Stretch {
     pub(crate) up_to: i64,
 }
 
-/// Appends the twelve values of an event's row.
-pub(crate) fn push_row(event: &Event, sequence: Option<u64>, row: &mut Vec<Value>) -> Result<()> {
+/// Appends the twelve values of an event's row; `body` is its JSON.
+pub(crate) fn push_row(event: &Event, sequence: Option<u64>, body: String, row: &mut Vec<Value>) {
     row.extend([
         event.id.0.into(),
         event.at.into(),
@@ -215,9 +215,8 @@ pub(crate) fn push_row(event: &Event, sequence: Option<u64>, row: &mut Vec<Value
         event.fact.file().map(|file| file.transfer.0).into(),
         event.job.map(|id| id.0).into(),
         path(&event.fact).map_or(Value::Text(None), Value::text),
-        Value::text(to_json(event)?),
+        Value::text(body),
     ]);
-    Ok(())
 }
 
 /// What a search by path looks through.
@@ -453,7 +452,7 @@ impl Tx {
     /// [`Db::unsealed_events`].
     pub async fn insert_event(&mut self, event: &Event) -> Result<()> {
         let mut row = Vec::with_capacity(PROJECT.width);
-        push_row(event, None, &mut row)?;
+        push_row(event, None, to_json(event)?, &mut row);
         self.lock_events().await?;
         self.work.execute(INSERT_UNSEALED, row).await.map(drop)
     }

@@ -8,7 +8,7 @@ use entrepot_nouns::{Event, Fact, Job, JobId, JobState, Name, NodeId, Timestamp}
 use crate::error::Result;
 use crate::expected::{self, Arrival};
 use crate::job_steps::{self, RuleDocument};
-use crate::sql::Value;
+use crate::sql::{Value, to_json};
 use crate::transfers::Changes;
 use crate::trash::TrashRows;
 use crate::waits::CameKind;
@@ -30,6 +30,9 @@ pub struct Projection<'a> {
     pub up_to: u64,
     /// Its events with their journal sequences, in order.
     pub events: &'a [(u64, Event)],
+    /// The JSON of these events, in their order, as the journal has it. Of those without, it is
+    /// made.
+    pub bodies: &'a [Option<String>],
     /// The jobs that rules make of these events.
     pub jobs: &'a [Job],
     /// Files that rules expect, of which these events tell.
@@ -55,6 +58,7 @@ impl<'a> Projection<'a> {
             after: 0,
             up_to: events.last().map_or(0, |(sequence, _)| *sequence),
             events,
+            bodies: &[],
             jobs: &[],
             arrivals: &[],
             rules: &[],
@@ -92,9 +96,11 @@ impl Db {
         let mut changes = Changes::default();
         let mut trashed = TrashRows::default();
         let mut rows = Vec::with_capacity(piece.events.len() * events::PROJECT.width);
-        for (sequence, event) in piece.events {
+        let bodies = piece.bodies.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+        for ((sequence, event), body) in piece.events.iter().zip(bodies) {
             if seen.insert(event.id) {
-                events::push_row(event, Some(*sequence), &mut rows)?;
+                let body = body.map_or_else(|| to_json(event), |body| Ok(body.to_owned()))?;
+                events::push_row(event, Some(*sequence), body, &mut rows);
                 changes.add(event);
                 trashed.add(event)?;
             }

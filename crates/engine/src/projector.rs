@@ -101,6 +101,8 @@ struct Batch {
     after: u64,
     up_to: u64,
     events: Vec<(u64, Event)>,
+    /// Their JSON, as the journal has it.
+    bodies: Vec<Option<String>>,
     jobs: Vec<Job>,
     /// Files that rules expect.
     arrivals: Vec<Arrival>,
@@ -114,8 +116,8 @@ impl Batch {
     /// Of records that are no events.
     fn empty(after: u64, up_to: u64) -> Batch {
         let (events, jobs, arrivals) = (Vec::new(), Vec::new(), Vec::new());
-        let looping = Vec::new();
-        Batch { after, up_to, events, jobs, arrivals, looping, repeated: false }
+        let (bodies, looping) = (Vec::new(), Vec::new());
+        Batch { after, up_to, events, bodies, jobs, arrivals, looping, repeated: false }
     }
 }
 
@@ -272,11 +274,12 @@ impl Projector {
             if record.kind != RecordKind::Event {
                 continue;
             }
-            let event = match serde_json::from_slice::<Event>(&record.payload) {
-                Ok(event) => event,
+            let (event, body) = match serde_json::from_slice::<Event>(&record.payload) {
+                Ok(event) => (event, String::from_utf8(record.payload).ok()),
                 Err(error) => {
                     Meters::add(&self.shared.meters.poison, 1);
-                    stand_in(&self.shared.recorder, record.sequence, &error.to_string())
+                    let error = error.to_string();
+                    (stand_in(&self.shared.recorder, record.sequence, &error), None)
                 }
             };
             let matched = self.rules.matching(&event, env.now(), &self.shared.meters);
@@ -288,6 +291,7 @@ impl Projector {
             refusals.extend(matched.refusals);
             batch.arrivals.extend(self.rules.arrivals(&event, env.now()));
             batch.events.push((record.sequence, event));
+            batch.bodies.push(body);
         }
         self.journal_refusals(&refusals).await;
         Some(batch)
@@ -368,6 +372,7 @@ impl Projector {
                 after,
                 up_to: *sequence,
                 events: vec![(*sequence, event.clone())],
+                bodies: Vec::new(),
                 jobs: jobs.cloned().collect(),
                 arrivals: arrivals.cloned().collect(),
                 looping: Vec::new(),
@@ -445,6 +450,7 @@ impl Projector {
             after: batch.after,
             up_to: batch.up_to,
             events: &batch.events,
+            bodies: &batch.bodies,
             jobs: &batch.jobs,
             arrivals: &batch.arrivals,
             rules: &rules,
