@@ -158,11 +158,16 @@ impl ControlConnection {
         }
     }
 
+    /// True if the client has ended nothing, as the kernel knows now.
+    pub(crate) fn is_client_there(&self) -> bool {
+        self.stream.peer_state() == PeerState::Open
+    }
+
     /// An upload in clear text has ended: an error if its client is gone, so that the upload must
     /// not be published.
     pub(crate) fn check_client(&self) -> Result<(), Over> {
         let may_go = self.wants_input() || self.machine.is_quitting();
-        if !may_go && self.stream.peer_state() != PeerState::Open {
+        if !may_go && !self.is_client_there() {
             return Err(hung_up());
         }
         Ok(())

@@ -38,6 +38,10 @@ struct Conversation {
     /// The commands that rules look at.
     commands: Commands,
     timer: MachineTimer,
+    /// When what could be done was done, on the clock of the machine.
+    waits_since: Duration,
+    /// So long the client took for what it sent last.
+    pace: Duration,
 }
 
 /// What a session was waiting for and has come.
@@ -69,6 +73,8 @@ impl Conversation {
         let connection = ControlConnection::new(control, tls, settings, shared.env.clone());
         Conversation {
             timer: MachineTimer::new(&connection),
+            waits_since: connection.now(),
+            pace: Duration::MAX,
             config,
             connection,
             login: LoginState::new(Arc::clone(&shared), unauthenticated),
@@ -121,6 +127,7 @@ impl Conversation {
             Next::Received(count) => {
                 self.connection.meter.advance(Stage::Identified);
                 let bytes = buffer.get(..count).unwrap_or_default();
+                self.pace = now.saturating_sub(self.waits_since);
                 self.connection.machine.receive(bytes, now);
                 self.login.follow_policy(&mut self.connection);
                 self.follow_hooks();
@@ -131,6 +138,10 @@ impl Conversation {
                 self.follow_hooks();
                 self.settle(*result);
             }
+            Next::Transfer(TransferEvent::LookDue) if self.connection.is_client_there() => {
+                self.transfers.approve();
+            }
+            Next::Transfer(TransferEvent::LookDue) => self.transfers.look_again(),
             Next::Transfer(TransferEvent::ApprovalDue) => {
                 self.connection.check_client()?;
                 self.transfers.approve();
@@ -154,6 +165,7 @@ impl Conversation {
             self.follow_hooks();
         }
         self.connection.flush().await?;
+        self.waits_since = self.connection.now();
         loop {
             self.timer.set(&self.connection);
             let reads = self.connection.wants_input();
@@ -299,7 +311,9 @@ impl Conversation {
                 self.settle(*result);
                 Ok(())
             }
-            Some(TransferEvent::ApprovalDue) | None => self.connection.flush().await,
+            Some(TransferEvent::LookDue | TransferEvent::ApprovalDue) | None => {
+                self.connection.flush().await
+            }
         }
     }
 
@@ -348,7 +362,8 @@ impl Conversation {
         match result.outcome {
             Outcome::Received { upload, certain } => {
                 let is_whole = certain || self.connection.machine.is_quitting();
-                let whole = if is_whole { Wholeness::Certain } else { Wholeness::Presumed };
+                let whole =
+                    if is_whole { Wholeness::Certain } else { Wholeness::presumed(self.pace) };
                 self.transfers.publish(upload, whole);
             }
             Outcome::Published(uploaded) => {

@@ -1,9 +1,10 @@
 //! The transfers of one session: one at a time, beside the commands of the control connection.
 //!
 //! An upload in clear text has no mark of its own that it is whole: of a program that is killed
-//! the kernel closes both connections, in either order. So when the data connection has ended the
-//! end of the control connection is waited for, for a moment, while the bytes are made durable;
-//! only then the upload is approved and published.
+//! the kernel closes both connections, in either order: Linux mostly that of the data first. So when
+//! that has ended the end of the control connection is waited for, for a moment, while the bytes
+//! are made durable; only then the upload is approved and published. A client that told by ALLO how
+//! many bytes it sends, and sent as many, has no use for that.
 
 mod job;
 mod line;
@@ -18,15 +19,17 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use entrepot_ftp_proto::End;
 use entrepot_net::data::{DataError, PassiveSeat};
 use entrepot_net::meter;
 use entrepot_vfs::{Upload, VfsError};
 use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Sleep, sleep, timeout};
 
-use crate::limits::{LAST_LOOK_TIME, VERDICT_TIME};
+use crate::limits::{LAST_LOOK_TIME, NEAR_LOOK_TIME, NEAR_TIME, VERDICT_TIME};
 use crate::status::refusal;
 pub(crate) use job::{TransferJob, UploadTerms};
 pub(crate) use line::{DataLine, DataMode};
@@ -123,6 +126,9 @@ impl Running {
 pub(crate) enum TransferEvent {
     /// The transfer has got so far; for [`Transfers::settle`].
     Result(Box<TransferResult>),
+    /// A short moment is over: the caller approves the upload if the client is there beyond doubt,
+    /// and else comes back with [`Transfers::look_again`].
+    LookDue,
     /// The moment is over in which the end of the control connection was waited for: the caller
     /// approves the upload if the client is still there.
     ApprovalDue,
@@ -152,7 +158,52 @@ impl Stopped {
 pub(crate) struct Transfers {
     seat: Option<PassiveSeat>,
     running: Option<Running>,
-    approval: Option<Pin<Box<Sleep>>>,
+    look: Look,
+}
+
+/// When to look whether the client of an upload is still there.
+#[derive(Default)]
+enum Look {
+    #[default]
+    Never,
+    Soon(JoinHandle<()>),
+    Then(Pin<Box<Sleep>>),
+}
+
+impl Look {
+    /// The runtime's timers ring after one or two milliseconds at best, so a thread sleeps.
+    fn soon() -> Look {
+        Look::Soon(spawn_blocking(|| std::thread::sleep(NEAR_LOOK_TIME)))
+    }
+
+    fn after_a_moment() -> Look {
+        Look::Then(Box::pin(sleep(LAST_LOOK_TIME)))
+    }
+
+    async fn due(&mut self) -> TransferEvent {
+        let event = match self {
+            Look::Never => std::future::pending().await,
+            Look::Soon(slept) => {
+                // A runtime that ends gives no thread; then this is no matter either.
+                let _ = slept.await;
+                TransferEvent::LookDue
+            }
+            Look::Then(due) => {
+                due.as_mut().await;
+                TransferEvent::ApprovalDue
+            }
+        };
+        *self = Look::Never;
+        event
+    }
+}
+
+impl Wholeness {
+    /// What is thought of an upload without a sign of its end, of a client that took so long for
+    /// its command.
+    pub(crate) fn presumed(pace: Duration) -> Wholeness {
+        if pace < NEAR_TIME { Wholeness::PresumedNear } else { Wholeness::Presumed }
+    }
 }
 
 impl Transfers {
@@ -209,12 +260,6 @@ impl Transfers {
 
     /// Waits for the next event; for ever where nothing runs.
     pub(crate) async fn next_event(&mut self) -> TransferEvent {
-        let approval = async {
-            match &mut self.approval {
-                Some(due) => due.as_mut().await,
-                None => std::future::pending().await,
-            }
-        };
         let work = async {
             match &mut self.running {
                 Some(running) => running.work().await,
@@ -223,10 +268,7 @@ impl Transfers {
         };
         tokio::select! {
             biased;
-            () = approval => {
-                self.approval = None;
-                TransferEvent::ApprovalDue
-            }
+            event = self.look.due() => event,
             result = work => TransferEvent::Result(Box::new(result)),
         }
     }
@@ -248,18 +290,24 @@ impl Transfers {
         }
     }
 
-    /// All of an upload came: it is published once it is approved, at once if it is `certain`
-    /// that it is whole, else after [`TransferEvent::ApprovalDue`].
+    /// All of an upload came: it is published once it is approved, at once if it is certain that it
+    /// is whole, else at [`TransferEvent::LookDue`] or [`TransferEvent::ApprovalDue`].
     pub(crate) fn publish(&mut self, upload: Box<Upload>, whole: Wholeness) {
         let Some(running) = &mut self.running else { return };
         running.publish(upload);
-        match whole {
+        self.look = match whole {
             Wholeness::Certain => {
-                self.approval = None;
                 running.approve();
+                Look::Never
             }
-            Wholeness::Presumed => self.approval = Some(Box::pin(sleep(LAST_LOOK_TIME))),
-        }
+            Wholeness::PresumedNear => Look::soon(),
+            Wholeness::Presumed => Look::after_a_moment(),
+        };
+    }
+
+    /// The client has perhaps gone: [`TransferEvent::ApprovalDue`] comes when that is known.
+    pub(crate) fn look_again(&mut self) {
+        self.look = Look::after_a_moment();
     }
 
     /// Takes the seat back from a transfer.
@@ -271,11 +319,13 @@ impl Transfers {
 
     /// The transfer is over; `None` if none ran.
     pub(crate) fn end(&mut self) -> Option<TransferUse> {
+        self.look = Look::Never;
         self.running.take().map(|running| running.used())
     }
 
     /// Stops the transfer that runs, if one does.
     pub(crate) fn stop(&mut self) -> Option<Stopped> {
+        self.look = Look::Never;
         self.running.take().map(Stopped)
     }
 }
@@ -283,8 +333,10 @@ impl Transfers {
 /// Whether an upload that has ended is known to be whole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wholeness {
-    /// By the end of TLS, or because QUIT came before.
+    /// By the end of TLS, because ALLO told as many bytes, or because QUIT came before.
     Certain,
     /// Unless the control connection ends as well in the next moment.
     Presumed,
+    /// The same of a client that answers within [`NEAR_TIME`]: its moments are shorter.
+    PresumedNear,
 }

@@ -45,9 +45,10 @@ impl TransferJob {
             }
             Request::Store { path, how, ascii, allocated, .. } => {
                 // ALLO counts bytes of the file.
-                let announced = allocated.filter(|_| terms.strict_size && !ascii);
+                let told = allocated.filter(|_| !ascii);
+                let announced = told.filter(|_| terms.strict_size);
                 let unfinished = terms.unfinished;
-                let wanted = StoreRequest { path: &path, how, ascii, unfinished, announced };
+                let wanted = StoreRequest { path: &path, how, ascii, unfinished, announced, told };
                 let receiver = FileReceiver::open(vfs, &view.env, wanted).await?;
                 Ok(TransferJob::Receive(Box::new(receiver)))
             }

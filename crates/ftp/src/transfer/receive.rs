@@ -24,6 +24,10 @@ pub(crate) struct FileReceiver {
     ascii: bool,
     /// The name STOU chose.
     chosen: Option<String>,
+    /// The bytes that ALLO told of, where those are bytes of the file.
+    told: Option<u64>,
+    /// Where this upload began.
+    from: u64,
 }
 
 /// An upload as it was asked for.
@@ -35,6 +39,8 @@ pub(super) struct StoreRequest<'a> {
     pub(super) unfinished: Option<VPath>,
     /// Bytes that must come: of the whole file, or of what is added to it.
     pub(super) announced: Option<u64>,
+    /// What ALLO said, whether it must be true or not.
+    pub(super) told: Option<u64>,
 }
 
 /// An upload of which the whole will be sent.
@@ -86,7 +92,7 @@ impl FileReceiver {
     pub(super) async fn open(
         vfs: &Vfs,
         env: &Env,
-        StoreRequest { path: at, how, ascii, unfinished, announced }: StoreRequest<'_>,
+        StoreRequest { path: at, how, ascii, unfinished, announced, told }: StoreRequest<'_>,
     ) -> Result<FileReceiver, Refusal> {
         let at = path(at)?;
         let is_unfinished = unfinished.is_some_and(|unfinished| unfinished == at);
@@ -108,7 +114,8 @@ impl FileReceiver {
                 upload
             }
         };
-        Ok(FileReceiver { at: upload.size(), upload, ascii, chosen })
+        let from = upload.size();
+        Ok(FileReceiver { at: from, upload, ascii, chosen, told, from })
     }
 
     pub(super) fn chosen(&self) -> Option<&str> {
@@ -140,7 +147,7 @@ impl FileReceiver {
         mut stream: DataStream,
         bytes: &AtomicU64,
     ) -> Outcome {
-        let mut buffer = UploadBuffer::take();
+        let mut buffer = UploadBuffer::default();
         loop {
             match timeout(STALL_TIME, stream.receive(&mut buffer)).await {
                 Ok(Ok(0)) => break,
@@ -169,7 +176,9 @@ impl FileReceiver {
             return Outcome::Ended(End::Refused(Refusal::told(426, TOO_FEW)));
         }
         // The file is whole, whether the client waits for our end or not.
-        let certain = stream.tls_info().is_some();
+        let is_as_told =
+            [self.at, self.at.saturating_sub(self.from)].map(Some).contains(&self.told);
+        let certain = stream.tls_info().is_some() || is_as_told;
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
         Outcome::Received { upload: Box::new(self.upload), certain }
     }

@@ -67,7 +67,7 @@ pub async fn discard(stream: &TcpStream) -> io::Result<u64> {
     loop {
         let received = stream.async_io(Interest::READABLE, || {
             // Room that says how much may be dropped; nothing is written to it.
-            let mut room = UploadBuffer::take();
+            let mut room = UploadBuffer::default();
             let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
             Ok(rustix::net::recv(stream.as_fd(), room.space(), flags)?.1)
         });

@@ -101,7 +101,7 @@ impl FileRange {
 }
 
 fn read_through(file: &OwnedFd, from: u64, length: usize) -> io::Result<()> {
-    let mut buffer = UploadBuffer::take();
+    let mut buffer = UploadBuffer::default();
     let end = from + u64::try_from(length).unwrap_or(0);
     let mut at = from;
     while at < end {

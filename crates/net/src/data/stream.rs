@@ -122,7 +122,11 @@ impl DataStream {
     /// # Errors
     /// The peer is gone; the upload is whole all the same.
     pub async fn finish_upload(mut self) -> io::Result<()> {
-        self.shutdown().await
+        match self.transport {
+            // With nothing unread, closing is a FIN.
+            DataTransport::Clear(_) => Ok(()),
+            DataTransport::Tls(_) => self.shutdown().await,
+        }
     }
 
     /// Ends the connection at once, so that the peer sees that it was cut.

@@ -95,9 +95,10 @@ async fn the_runtime_learns_of_a_connection_when_it_must_wait() {
     assert_eq!(lingerer.len(), 1, "until the client closes");
 
     let (mut stream, mut late, _meter) = pair(&Env::real()).await;
-    let mut buffer = UploadBuffer::take();
+    let mut buffer = UploadBuffer::default();
     assert!(stream.receive(&mut buffer).now_or_never().is_none());
     assert!(stream.socket().is_watched());
+    assert!(!buffer.is_held(), "an upload that waits holds memory");
     late.write_all(b"late").await.unwrap();
     assert_eq!(stream.receive(&mut buffer).await.unwrap(), 4);
     drop(client);
@@ -178,7 +179,7 @@ async fn an_upload_waits_for_its_throttle() {
     let (mut stream, mut client, meter) = pair(&env).await;
     throttled(&env, &meter, LEAST_RATE);
     client.write_all(&noise(10_000)).await.unwrap();
-    let mut buffer = UploadBuffer::take();
+    let mut buffer = UploadBuffer::default();
     let first = stream.receive(&mut buffer).await.unwrap();
     assert!(first <= LEAST_RATE as usize, "{first}");
     assert!(stream.receive(&mut buffer).now_or_never().is_none());
@@ -197,7 +198,7 @@ async fn an_upload_is_taken_in_large_pieces_to_its_end() {
         client.shutdown().await.unwrap();
     };
     let receiving = async {
-        let (mut buffer, mut read) = (UploadBuffer::take(), Vec::new());
+        let (mut buffer, mut read) = (UploadBuffer::default(), Vec::new());
         while stream.receive(&mut buffer).await.unwrap() > 0 {
             assert!(buffer.bytes().len() <= UPLOAD_BUFFER_BYTES);
             read.extend_from_slice(buffer.bytes());
@@ -216,7 +217,7 @@ async fn a_reset_is_no_end_and_a_cut_wakes_who_waits() {
     let (mut stream, client, _meter) = pair(&Env::real()).await;
     client.set_zero_linger().unwrap();
     drop(client);
-    let mut buffer = UploadBuffer::take();
+    let mut buffer = UploadBuffer::default();
     let reset = stream.receive(&mut buffer).await.unwrap_err();
     assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
 
@@ -244,7 +245,7 @@ async fn a_reset_behind_bytes_is_told_after_them_and_again() {
     while crate::socket::peer_state(&stream) != crate::socket::PeerState::Reset {
         tokio::task::yield_now().await;
     }
-    let mut buffer = UploadBuffer::take();
+    let mut buffer = UploadBuffer::default();
     assert_eq!(stream.receive(&mut buffer).await.unwrap(), 1_000);
     for _ in 0..3 {
         let error = stream.receive(&mut buffer).await.unwrap_err();
