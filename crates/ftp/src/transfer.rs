@@ -1,10 +1,10 @@
 //! The transfers of one session: one at a time, beside the commands of the control connection.
 //!
 //! An upload in clear text has no mark of its own that it is whole: of a program that is killed
-//! the kernel closes both connections, in either order: Linux mostly that of the data first. So when
-//! that has ended the end of the control connection is waited for, for a moment, while the bytes
-//! are made durable; only then the upload is approved and published. A client that told by ALLO how
-//! many bytes it sends, and sent as many, has no use for that.
+//! the kernel closes both connections, in either order: Linux mostly that of the data first. So
+//! when that has ended the end of the control connection is waited for, for a moment, while the
+//! bytes are made durable; only then the upload is approved and published. A client that told by
+//! ALLO how many bytes it sends, and sent as many, has no use for that.
 
 mod job;
 mod line;
