@@ -23,6 +23,7 @@ pub mod limits;
 pub mod listen;
 pub mod meter;
 pub mod metered;
+mod pool;
 pub mod proxy;
 pub mod refusal;
 pub mod server;

@@ -169,10 +169,12 @@ pub const LEAST_ACTIVE_PORT: u16 = 1024;
 
 /// Bytes that sendfile moves before others have their turn.
 pub const DATA_STEP_BYTES: usize = 1024 * 1024;
-/// Buffer of an upload.
-pub const UPLOAD_BUFFER_BYTES: usize = 256 * 1024;
-/// Empty upload buffers kept by each thread.
-pub const POOLED_UPLOAD_BUFFERS: usize = 8;
+/// A large buffer.
+pub const POOLED_BUFFER_BYTES: usize = 256 * 1024;
+/// Empty large buffers kept by each thread.
+pub const POOLED_BUFFERS: usize = 8;
+/// Bytes read at once where the other side sends files under TLS: eight records.
+pub const TLS_READ_BYTES: usize = 128 * 1024;
 /// A download's connection is held so long for the peer to take the rest and close.
 pub const LINGER_TIME: Duration = Duration::from_secs(30);
 /// Bytes that a peer may send behind the end of its download.

@@ -259,7 +259,7 @@ async fn send(
 }
 
 async fn receive(stream: &mut ClientTlsStream) -> Result<u64, BenchError> {
-    let mut inbox = vec![0; entrepot_net::limits::UPLOAD_BUFFER_BYTES];
+    let mut inbox = vec![0; entrepot_net::limits::POOLED_BUFFER_BYTES];
     let mut total = 0;
     loop {
         match stream.read(&mut inbox).await {

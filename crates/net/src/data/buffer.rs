@@ -1,23 +1,17 @@
-//! Buffers of uploads, kept by each thread: a transfer holds one while it has bytes in hand, one
-//! that waits for its client holds none.
+//! Buffers of uploads: a transfer holds memory while it has bytes in hand.
 
-use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::Poll;
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::limits::{POOLED_UPLOAD_BUFFERS, UPLOAD_BUFFER_BYTES};
-
-thread_local! {
-    static POOL: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
-}
+use crate::pool::PooledBuffer;
 
 /// A buffer of 256 KiB, where there is anything to put into it.
 #[derive(Debug, Default)]
 pub struct UploadBuffer {
-    /// The memory; none while bytes are waited for.
-    bytes: Box<[u8]>,
+    /// Given back while bytes are waited for.
+    memory: PooledBuffer,
     filled: usize,
     /// The end came right behind the bytes.
     has_ended: bool,
@@ -26,37 +20,18 @@ pub struct UploadBuffer {
 impl UploadBuffer {
     /// What came last.
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.filled).unwrap_or_default()
+        self.memory.bytes().get(..self.filled).unwrap_or_default()
     }
 
-    /// The whole buffer, to be written to by others than [`UploadBuffer::fill`]: from the pool of
-    /// this thread, or new.
+    /// The whole buffer, to be written to by others than [`UploadBuffer::fill`].
     pub(super) fn space(&mut self) -> &mut [u8] {
-        if self.bytes.is_empty() {
-            let kept = POOL.with_borrow_mut(Vec::pop);
-            self.bytes = kept.unwrap_or_else(|| vec![0; UPLOAD_BUFFER_BYTES].into_boxed_slice());
-        }
-        &mut self.bytes
-    }
-
-    fn give_back(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        if bytes.is_empty() {
-            return;
-        }
-        // A thread that ends has no pool any more; then the buffer is freed.
-        let _ = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.len() < POOLED_UPLOAD_BUFFERS {
-                pool.push(bytes);
-            }
-        });
+        self.memory.space()
     }
 
     /// True if it holds memory.
     #[cfg(test)]
     pub(super) fn is_held(&self) -> bool {
-        !self.bytes.is_empty()
+        !self.memory.bytes().is_empty()
     }
 
     /// Waits for bytes, then takes all that are there already, as far as they fit; what the buffer
@@ -86,7 +61,7 @@ impl UploadBuffer {
                         return Poll::Ready(Err(error));
                     }
                     Poll::Pending if self.filled == 0 => {
-                        self.give_back();
+                        self.memory.give_back();
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(())) => {
@@ -98,11 +73,5 @@ impl UploadBuffer {
             }
         })
         .await
-    }
-}
-
-impl Drop for UploadBuffer {
-    fn drop(&mut self) {
-        self.give_back();
     }
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::buffer::UploadBuffer;
 use crate::NetError;
-use crate::limits::{DATA_STEP_BYTES, UPLOAD_BUFFER_BYTES};
+use crate::limits::{DATA_STEP_BYTES, POOLED_BUFFER_BYTES};
 use crate::listen::{self, TcpAcceptor};
 
 /// Connects to the port that the server named. No look at the address: it is the peer's of a
@@ -120,7 +120,7 @@ impl Pattern {
         while sent < size {
             let piece = self.piece(sent, (size - sent).min(DATA_STEP_BYTES as u64));
             let count = stream.async_io(Interest::WRITABLE, || {
-                if piece.len() == self.bytes.len() || piece.len() > UPLOAD_BUFFER_BYTES {
+                if piece.len() == self.bytes.len() || piece.len() > POOLED_BUFFER_BYTES {
                     let mut offset = sent % self.bytes.len() as u64;
                     let (socket, at) = (stream.as_fd(), Some(&mut offset));
                     return Ok(rustix::fs::sendfile(socket, &self.file, at, piece.len())?);

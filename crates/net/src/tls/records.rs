@@ -1,5 +1,6 @@
 //! What TLS reads from. On a control connection it gets one record at a time (RFC 8446 §5.1), so
-//! that nothing behind a close_notify is swallowed: what follows is clear text (CCC, REIN).
+//! that nothing behind a close_notify is swallowed: what follows is clear text (CCC, REIN). Bulk of
+//! others is read many records at a time: TLS itself asks for a quarter of one.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +9,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::limits::TLS_CONTROL_BYTES;
+use crate::limits::{BULK_ONE_WAY_BYTES, TLS_CONTROL_BYTES, TLS_READ_BYTES};
+use crate::pool::PooledBuffer;
 
 /// Type, version, length.
 const HEADER_BYTES: usize = 5;
@@ -17,8 +19,23 @@ const HEADER_BYTES: usize = 5;
 #[derive(Debug)]
 pub(super) struct Records<S> {
     io: S,
-    /// `None`: bytes pass as they come.
-    slicer: Option<Slicer>,
+    passing: Passing,
+}
+
+#[derive(Debug)]
+enum Passing {
+    AsTheyCome(Ahead),
+    OneByOne(Slicer),
+}
+
+/// What was read of bulk and has not passed yet.
+#[derive(Debug, Default)]
+struct Ahead {
+    memory: PooledBuffer,
+    from: usize,
+    to: usize,
+    /// Bytes that have passed.
+    passed: u64,
 }
 
 #[derive(Debug)]
@@ -30,11 +47,12 @@ struct Slicer {
 
 impl<S> Records<S> {
     pub(super) fn as_they_come(io: S) -> Self {
-        Records { io, slicer: None }
+        Records { io, passing: Passing::AsTheyCome(Ahead::default()) }
     }
 
     pub(super) fn one_by_one(io: S) -> Self {
-        Records { io, slicer: Some(Slicer { unread: BytesMut::new(), left: 0 }) }
+        let slicer = Slicer { unread: BytesMut::new(), left: 0 };
+        Records { io, passing: Passing::OneByOne(slicer) }
     }
 
     pub(super) fn io(&self) -> &S {
@@ -43,8 +61,52 @@ impl<S> Records<S> {
 
     /// The stream, and what was read from it but not passed on.
     pub(super) fn into_parts(self) -> (S, Bytes) {
-        let unread = self.slicer.map(|slicer| slicer.unread.freeze());
-        (self.io, unread.unwrap_or_default())
+        let unread = match self.passing {
+            Passing::AsTheyCome(ahead) => Bytes::copy_from_slice(ahead.unread()),
+            Passing::OneByOne(slicer) => slicer.unread.freeze(),
+        };
+        (self.io, unread)
+    }
+}
+
+impl Ahead {
+    fn unread(&self) -> &[u8] {
+        self.memory.bytes().get(self.from..self.to).unwrap_or_default()
+    }
+
+    fn poll_read(
+        &mut self,
+        mut io: impl AsyncRead + Unpin,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.from == self.to && self.passed < BULK_ONE_WAY_BYTES {
+            // Small messages, and clients that nobody knows yet, get no large memory.
+            let before = out.filled().len();
+            let read = Pin::new(&mut io).poll_read(cx, out);
+            self.passed += (out.filled().len() - before) as u64;
+            return read;
+        }
+        if self.from == self.to {
+            let room = self.memory.space();
+            let most = room.len().min(TLS_READ_BYTES);
+            let mut read = ReadBuf::new(room.get_mut(..most).unwrap_or_default());
+            let came = Pin::new(&mut io).poll_read(cx, &mut read);
+            (self.from, self.to) = (0, read.filled().len());
+            if self.to == 0 {
+                // Nothing, an error or the end.
+                self.memory.give_back();
+                return came;
+            }
+        }
+        let passing = self.unread();
+        let passing = passing.get(..out.remaining()).unwrap_or(passing);
+        out.put_slice(passing);
+        self.from += passing.len();
+        if self.from == self.to {
+            self.memory.give_back();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -73,8 +135,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Records<S> {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Records { io, slicer } = self.get_mut();
-        let Some(slicer) = slicer else { return Pin::new(io).poll_read(cx, out) };
+        let Records { io, passing } = self.get_mut();
+        let slicer = match passing {
+            Passing::AsTheyCome(ahead) => return ahead.poll_read(io, cx, out),
+            Passing::OneByOne(slicer) => slicer,
+        };
         loop {
             let most = slicer.ready();
             if most > 0 {
@@ -151,6 +216,34 @@ pub(super) fn fuzz(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use entrepot_nouns::Env;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bulk_is_read_ahead_passes_whole_and_leaves_no_memory_held() {
+        let mut content = vec![0; 3_000_000];
+        Env::simulated(2).fill_random(&mut content);
+        let (mut sender, receiver) = tokio::io::duplex(400_000);
+        let sent = content.clone();
+        let sending = tokio::spawn(async move {
+            sender.write_all(&sent).await.unwrap();
+            sender
+        });
+        let (mut records, mut read) = (Records::as_they_come(receiver), Vec::new());
+        let mut piece = [0; 4_096];
+        let mut was_ahead = false;
+        while read.len() < content.len() {
+            let count = records.read(&mut piece).await.unwrap();
+            read.extend_from_slice(&piece[..count]);
+            let Passing::AsTheyCome(ahead) = &records.passing else { panic!("it slices") };
+            was_ahead |= ahead.unread().len() > piece.len();
+            assert_eq!(ahead.unread().is_empty(), ahead.memory.bytes().is_empty());
+        }
+        assert!(read == content && was_ahead);
+        drop(sending.await.unwrap());
+        assert_eq!(records.read(&mut piece).await.unwrap(), 0);
+    }
 
     #[test]
     fn whatever_comes_passes_record_by_record() {

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::*;
 use crate::data::acceptor::DataAcceptor;
-use crate::limits::{LEAST_RATE, LINGERING_UNSEEN, UPLOAD_BUFFER_BYTES};
+use crate::limits::{LEAST_RATE, LINGERING_UNSEEN, POOLED_BUFFER_BYTES};
 use crate::meter::{Lane, Throttle, Throttles};
 
 /// A data connection in clear text, as a kept port accepts it, and the client's end of it.
@@ -200,7 +200,7 @@ async fn an_upload_is_taken_in_large_pieces_to_its_end() {
     let receiving = async {
         let (mut buffer, mut read) = (UploadBuffer::default(), Vec::new());
         while stream.receive(&mut buffer).await.unwrap() > 0 {
-            assert!(buffer.bytes().len() <= UPLOAD_BUFFER_BYTES);
+            assert!(buffer.bytes().len() <= POOLED_BUFFER_BYTES);
             read.extend_from_slice(buffer.bytes());
         }
         read
