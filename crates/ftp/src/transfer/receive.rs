@@ -24,10 +24,9 @@ pub(crate) struct FileReceiver {
     ascii: bool,
     /// The name STOU chose.
     chosen: Option<String>,
-    /// The bytes that ALLO told of, where those are bytes of the file.
+    /// The size that ALLO told of a file that is sent from its beginning. Of the rest of one it may
+    /// mean either, and 0 is what clients say that do not know.
     told: Option<u64>,
-    /// Where this upload began.
-    from: u64,
 }
 
 /// An upload as it was asked for.
@@ -114,8 +113,9 @@ impl FileReceiver {
                 upload
             }
         };
-        let from = upload.size();
-        Ok(FileReceiver { at: from, upload, ascii, chosen, told, from })
+        let at = upload.size();
+        let told = told.filter(|told| *told > 0 && at == 0);
+        Ok(FileReceiver { at, upload, ascii, chosen, told })
     }
 
     pub(super) fn chosen(&self) -> Option<&str> {
@@ -176,9 +176,7 @@ impl FileReceiver {
             return Outcome::Ended(End::Refused(Refusal::told(426, TOO_FEW)));
         }
         // The file is whole, whether the client waits for our end or not.
-        let is_as_told =
-            [self.at, self.at.saturating_sub(self.from)].map(Some).contains(&self.told);
-        let certain = stream.tls_info().is_some() || is_as_told;
+        let certain = stream.tls_info().is_some() || self.told == Some(self.at);
         let _ = timeout(STALL_TIME, stream.finish_upload()).await;
         Outcome::Received { upload: Box::new(self.upload), certain }
     }
