@@ -11,6 +11,8 @@ use anyhow::{Context, Result};
 static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 /// Ports below those that the system gives away, of which we take ours.
 const PORTS: u16 = 4_000;
+/// Ports below are root's.
+const LEAST_PORT: u16 = 1_024;
 
 /// A TCP port of loopback where nothing listens, and which is given to nobody else.
 ///
@@ -24,7 +26,9 @@ const PORTS: u16 = 4_000;
 pub fn free_port() -> Result<u16> {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
     let lowest = range.split_whitespace().next().context("no range of ports")?;
-    let end: u16 = lowest.parse().context("the range of ports")?;
+    let lowest: u16 = lowest.parse().context("the range of ports")?;
+    // Where the system gives away nearly all, ours are among them: better than none.
+    let end = lowest.max(LEAST_PORT + PORTS);
     // Processes begin at different places: then few names are asked for in vain.
     let begin = (std::process::id() % u32::from(PORTS)) as u16;
     let mut ports = (0..PORTS).map(|step| end - 1 - (begin + step) % PORTS);
