@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::limits;
-use crate::notes::{Change, Note, Partial};
+use crate::notes::{Change, Partial, Written};
 use crate::quota::Reservation;
 use crate::resumable::record::UploadId;
 
@@ -198,7 +198,7 @@ impl Book {
     /// Notes durably that something is about to change.
     pub(crate) async fn announce(&self, change: Change) -> Result<(), JournalError> {
         let id = change.id();
-        let payload = encode(&Note::Change(Box::new(change.clone())))?;
+        let payload = encode(&Written::Change(&change))?;
         {
             let mut state = self.state.lock();
             // What came to nothing must not be taken for what is tried again now.
@@ -289,7 +289,7 @@ impl Book {
 
     /// Notes how far an upload is that still moves.
     pub(crate) fn mark(&self, note: &Partial) {
-        let noted = encode(&Note::Partial(Box::new(note.clone())))
+        let noted = encode(&Written::Partial(note))
             .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
         if let Err(error) = noted {
             tracing::debug!(code = error.code(), %error, "a resume mark is not noted");
@@ -491,7 +491,7 @@ impl Book {
         let mut note = kept.note.clone();
         change(&mut note);
         // Under the lock: the last note in the journal must be the newest.
-        let noted = encode(&Note::Partial(Box::new(note.clone())))
+        let noted = encode(&Written::Partial(&note))
             .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
         if noted.is_ok() {
             kept.note = note;
@@ -545,15 +545,15 @@ impl Book {
         self.close(&mut state);
         let from = self.journal.usage().appended + 1;
         for change in state.pending.values() {
-            let note = encode(&Note::Change(Box::new(change.clone())))?;
+            let note = encode(&Written::Change(change))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
         let kept = state.kept.values().map(|kept| &kept.note);
         for note in kept.chain(state.publishing.values()) {
-            let note = encode(&Note::Partial(Box::new(note.clone())))?;
+            let note = encode(&Written::Partial(note))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
-        let end = encode(&Note::Checkpoint { from })?;
+        let end = encode(&Written::Checkpoint { from })?;
         let sequence = self.journal.append(RecordKind::Intent, &end)?;
         drop(state);
         self.checkpoint.store(sequence, Ordering::Release);
@@ -575,11 +575,13 @@ fn take(state: &mut BookState, id: TransferId) -> Option<KeptPartial> {
 }
 
 pub(crate) fn encode<T: serde::Serialize>(what: &T) -> Result<Vec<u8>, JournalError> {
-    serde_json::to_vec(what).map_err(|error| JournalError::Io {
+    let mut text = Vec::with_capacity(limits::RECORD_BYTES);
+    serde_json::to_writer(&mut text, what).map_err(|error| JournalError::Io {
         action: "encode",
         file: "a record".to_owned(),
         problem: error.to_string(),
-    })
+    })?;
+    Ok(text)
 }
 
 /// The transfer that this event ends for good: nothing of it is left to resume.

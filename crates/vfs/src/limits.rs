@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// Bytes that nearly every record of the journal fits in.
+pub const RECORD_BYTES: usize = 1_024;
 /// Descriptors of sessions and their files, where the node does not say how many there are.
 pub const DESCRIPTORS: u64 = 65_536;
 /// Sessions of peers that are open at a time, where the node does not say how many may be.

@@ -9,22 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::resumable::record::UploadRecord;
 
-/// A record of kind `Intent`.
+/// A record of kind `Intent`: as it is read, or, as [`Written`], what it is made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "kebab-case")]
-pub(crate) enum Note {
+pub(crate) enum Note<C = Box<Change>, P = Box<Partial>> {
     /// Something is about to change. Ends with its event, or with a `Closed` record of the
     /// event's id if nothing changed.
-    Change(Box<Change>),
+    Change(C),
     /// An upload that can be resumed, as it stood then; the last note of a transfer counts. Ends
     /// with an event of the transfer that says so, or with a `Closed` record of the transfer's id.
-    Partial(Box<Partial>),
+    Partial(P),
     /// All that had not ended is noted again between record `from` and here.
     Checkpoint {
         /// Sequence of the first record of the checkpoint.
         from: u64,
     },
 }
+
+/// A note to write, of what stays where it is.
+pub(crate) type Written<'a> = Note<&'a Change, &'a Partial>;
 
 /// Something that is about to change under a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

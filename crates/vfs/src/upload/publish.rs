@@ -42,10 +42,11 @@ struct Replaced {
     aside: Option<Displaced>,
 }
 
-/// Work that is one row of a store's calls, where they are best made.
+/// Work that is one row of a store's calls, where they are best made. It lies in a box: it is large,
+/// and goes through many hands.
 async fn on_thread<T: Send + 'static>(
     threads: &Option<Threads>,
-    work: impl Future<Output = T> + Send + 'static,
+    work: Pin<Box<impl Future<Output = T> + Send + 'static>>,
 ) -> Result<T> {
     match threads {
         Some(threads) => Ok(threads.run(work).await?),
@@ -60,7 +61,7 @@ impl Upload {
     /// Nothing was published, and what had the name still has it. Where the upload itself was at
     /// fault nothing is kept; where the server was, its owner may resume.
     pub async fn finish(self) -> Result<Uploaded> {
-        unbroken(self.finish_here(Box::pin(std::future::ready(true)))).await
+        unbroken(Box::new(self).finish_here(None)).await
     }
 
     /// Ends an upload through which nothing was written, without publishing anything. The file that
@@ -71,7 +72,7 @@ impl Upload {
     /// The times or bits cannot be set.
     pub async fn leave(self) -> Result<()> {
         if self.base.is_some() {
-            return unbroken(self.leave_as_it_was()).await.map(drop);
+            return unbroken(Box::new(self).leave_as_it_was()).await.map(drop);
         }
         let (vfs, path, wanted) = (self.vfs.clone(), self.path.clone(), self.wanted);
         let mode = self.requested_mode();
@@ -97,10 +98,11 @@ impl Upload {
         self,
         wanted: impl Future<Output = bool> + Send + 'static,
     ) -> Result<Uploaded> {
-        unbroken(self.finish_here(Box::pin(wanted))).await
+        unbroken(Box::new(self).finish_here(Some(Box::pin(wanted)))).await
     }
 
-    async fn finish_here(mut self, wanted: Wanted) -> Result<Uploaded> {
+    /// `wanted`: `None` without a question.
+    async fn finish_here(mut self: Box<Self>, wanted: Option<Wanted>) -> Result<Uploaded> {
         let digests = match self.prepare().await {
             Ok(Some(digests)) => digests,
             Ok(None) => return self.leave_as_it_was().await,
@@ -110,11 +112,11 @@ impl Upload {
         let names = self.vfs.data_plane().names.clone();
         let _held = names.hold(self.place.endpoint(), &self.place.path).await;
         let threads = self.place.store.threads();
-        match on_thread(&threads, self.begin_commit(digests, wanted)).await? {
+        match on_thread(&threads, Box::pin(self.begin_commit(digests, wanted))).await? {
             CommitStart::Ended(ended) => ended,
             CommitStart::Waits(mut upload, wanted) => {
                 if wanted.await {
-                    on_thread(&threads, upload.commit(digests)).await?
+                    on_thread(&threads, Box::pin(upload.commit(digests))).await?
                 } else {
                     Err(upload.failed(VfsError::Gone).await)
                 }
@@ -124,20 +126,27 @@ impl Upload {
 
     /// Makes the bytes durable, and goes on to the end where it is known already that the file is
     /// wanted.
-    async fn begin_commit(mut self, digests: Digests, mut wanted: Wanted) -> CommitStart {
+    async fn begin_commit(
+        mut self: Box<Self>,
+        digests: Digests,
+        wanted: Option<Wanted>,
+    ) -> CommitStart {
         if let Err(error) = self.staged.sync().await {
             return CommitStart::Ended(Err(self.failed(error.into()).await));
         }
         self.marks.synced = self.size;
         crash::point("upload.synced");
+        let Some(mut wanted) = wanted else {
+            return CommitStart::Ended(self.commit(digests).await);
+        };
         match poll_fn(|context| Poll::Ready(wanted.as_mut().poll(context))).await {
             Poll::Ready(true) => CommitStart::Ended(self.commit(digests).await),
             Poll::Ready(false) => CommitStart::Ended(Err(self.failed(VfsError::Gone).await)),
-            Poll::Pending => CommitStart::Waits(Box::new(self), wanted),
+            Poll::Pending => CommitStart::Waits(self, wanted),
         }
     }
 
-    async fn commit(mut self, digests: Digests) -> Result<Uploaded> {
+    async fn commit(mut self: Box<Self>, digests: Digests) -> Result<Uploaded> {
         match self.publish(digests).await {
             Ok(uploaded) => Ok(uploaded),
             Err(error) => Err(self.failed(error).await),
@@ -339,7 +348,7 @@ impl Upload {
         !self.is_touched() && self.base.is_some()
     }
 
-    async fn leave_as_it_was(mut self) -> Result<Uploaded> {
+    async fn leave_as_it_was(mut self: Box<Self>) -> Result<Uploaded> {
         self.phase = Phase::Over;
         self.staged.discard().await?;
         self.end(UploadEnd::Untouched);
