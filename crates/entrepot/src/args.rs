@@ -27,8 +27,9 @@ use entrepot_nouns::{Name, SessionId, TransferId};
 
 pub(crate) use as2::{As2Command, As2MessagesArgs, As2SendArgs, As2VerifyArgs};
 pub(crate) use bench::{
-    BareHttpsArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs, BenchPageArgs, BenchRulesArgs,
-    BenchSftpArgs, FtpTls, FtpWorkload, HttpVersionWord, HttpsWorkload, RulesWorkload, Workload,
+    BareFtpArgs, BareHttpsArgs, BareSftpArgs, BenchCommand, BenchFtpArgs, BenchHttpsArgs,
+    BenchPageArgs, BenchRulesArgs, BenchSftpArgs, FtpTls, FtpWorkload, HttpVersionWord,
+    HttpsWorkload, RulesWorkload, Workload,
 };
 pub(crate) use bench_as2::BenchAs2Args;
 pub(crate) use facts::{

@@ -4,6 +4,7 @@ mod as2;
 mod as2_loopback;
 mod as2_parties;
 mod as2_pyas2lib;
+mod bare;
 mod host;
 mod host_node;
 mod host_s3270;
@@ -69,7 +70,9 @@ pub(crate) async fn run(output: Output, command: BenchCommand) -> Result<(), Fai
         }
         BenchCommand::Host(args) => return host::run(output, &args, &env).await,
         BenchCommand::As2(args) => return as2::run(output, &args, &env).await,
-        BenchCommand::BareHttps(args) => return https::serve_bare(&args, &env).await,
+        BenchCommand::BareSftp(args) => return bare::serve_sftp(&args, &env).await,
+        BenchCommand::BareFtp(args) => return bare::serve_ftp(&args).await,
+        BenchCommand::BareHttps(args) => return bare::serve_https(&args, &env).await,
         BenchCommand::Page(args) => return write_page(&args),
     };
     let report = report.map_err(|error| Failure::new("EP0209", Exit::Failed, error))?;
@@ -194,6 +197,7 @@ fn read(args: BenchSftpArgs) -> Result<(SftpBench, Vec<Workload>), Failure> {
         count: args.count,
         concurrency: args.concurrency,
         server_pid: args.server_pid,
+        server_group: args.server_group,
         rounds: args.rounds,
         mix: Mix { uploads: args.uploads, downloads: args.downloads, scale: args.scale },
         wan: args.delay.map(|delay| Wan { delay, rate: args.rate }),

@@ -1,6 +1,7 @@
 //! Workloads against an FTP server: logins, small files down and up, one large file, in clear and
 //! under TLS. A failure is counted and does not end the measurement, and nothing waits for ever.
 
+mod bare;
 mod bench;
 mod error;
 mod link;
@@ -18,6 +19,7 @@ use crate::watch::Watch;
 
 use users::Prepared;
 
+pub use bare::serve_bare;
 pub use bench::{FtpBench, Step, Tls, Workload};
 pub use error::BenchError;
 

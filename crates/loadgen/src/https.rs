@@ -25,7 +25,7 @@ use crate::watch::Watch;
 use done::{Done, Tests};
 use streams::Prepared;
 
-pub use bare::BareServer;
+pub use bare::serve_bare;
 pub use bench::{Crowd, HttpVersion, HttpsBench, Login, Scheme, Target, Workload};
 pub use error::BenchError;
 

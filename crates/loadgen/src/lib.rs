@@ -2,6 +2,7 @@
 //! It measures any server that speaks the protocol, ours or another.
 
 pub mod as2;
+mod bare;
 pub mod ftp;
 pub mod histogram;
 pub mod https;
@@ -15,5 +16,6 @@ mod tally;
 pub mod wan;
 mod watch;
 
+pub use bare::BareServer;
 pub use report::{Counts, Latency, Measure, Report, Scenario};
 pub use watch::WatchError;

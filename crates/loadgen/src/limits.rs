@@ -35,7 +35,7 @@ pub const FAILURES_IN_A_ROW: u64 = 3;
 pub const FAILURES_TOLD: usize = 5;
 /// Read buffer of an FTP control connection.
 pub const CONTROL_BYTES: usize = 2048;
-/// Bytes of one piece of the body of a request of HTTP.
+/// Bytes of one piece of the body of a request of HTTP, and of what the bare server of FTP reads.
 pub const BODY_PIECE_BYTES: usize = 256 * 1024;
 /// Bytes that a server of HTTP/2 may send ahead in one answer.
 pub const STREAM_WINDOW: u32 = 16 << 20;
@@ -51,10 +51,14 @@ pub const CROWD_MB: [u64; 4] = [10, 25, 50, 100];
 pub const LOCKED_PAUSE: Duration = Duration::from_millis(50);
 /// How often the end of an upload that was cut is sent before it counts as failed.
 pub const TUS_TRIES: u32 = 5;
-/// Bytes of a block of a file that the bare server holds.
+/// Bytes of a block of a file that a bare server holds.
 pub const BLOCK_BYTES: usize = 1 << 20;
-/// Largest file that the bare server takes.
+/// Largest file that a bare server takes.
 pub const BARE_FILE_BYTES: u64 = 16 << 30;
+/// Bytes of files that the bare server of SFTP makes ready to send at a time.
+pub const BARE_ANSWER_BYTES: usize = 8 << 20;
+/// READs that wait there until the client takes more; one that asks for still more is cut off.
+pub const BARE_READS_WAITING: usize = 65_536;
 /// Largest message of AS2: it is held in memory.
 pub const AS2_MESSAGE_BYTES: usize = 1 << 30;
 /// Bytes of a payload that are worked on at a time.

@@ -1,5 +1,6 @@
 //! Workloads against an SFTP server: uploads, downloads, small files, logins, idle sessions.
 
+mod bare;
 mod bench;
 mod error;
 mod link;
@@ -10,12 +11,13 @@ use std::time::Duration;
 
 use entrepot_nouns::Env;
 
-use crate::process::{Spent, spent};
 use crate::report::{Latency, Measure, Report};
 use crate::wan::Relay;
+use crate::watch::Watch;
 
 use workloads::{Done, Prepared};
 
+pub use bare::serve_bare;
 pub use bench::{Login, Mix, SftpBench, Workload};
 pub use error::BenchError;
 
@@ -40,16 +42,18 @@ pub async fn run(
         (bench.host, bench.port) = (relay.address().ip().to_string(), relay.address().port());
     }
     let bench = &bench;
+    let watch = Watch::new(bench.server_pid, bench.server_group.clone());
     for workload in workloads {
         let prepared = Prepared::new(bench, *workload, env).await?;
         for _ in 0..bench.rounds.max(1) {
-            let before = watch(bench)?;
+            let before = watch.read()?;
             let began = env.elapsed();
             let done = prepared.run().await?;
             let time = env.elapsed().saturating_sub(began);
             // A server may still be writing what it acknowledged: its CPU time counts.
-            let after = watch(bench)?;
-            let measure = measure(bench, *workload, &done, time, before.zip(after));
+            let spent = watch.read()?.since(&before);
+            let mut measure = measure(bench, *workload, &done, time);
+            measure.add_cpu_time(spent);
             told(&measure);
             rounds.push(measure);
             groups.extend(done.groups);
@@ -60,22 +64,8 @@ pub async fn run(
     Ok(Report { on_the_way, groups, ..Report::of(rounds) })
 }
 
-fn watch(bench: &SftpBench) -> Result<Option<Spent>, BenchError> {
-    match bench.server_pid {
-        None => Ok(None),
-        Some(pid) => spent(pid).map(Some).ok_or(BenchError::NoProcess(pid)),
-    }
-}
-
-fn measure(
-    bench: &SftpBench,
-    workload: Workload,
-    done: &Done,
-    time: Duration,
-    spent: Option<(Spent, Spent)>,
-) -> Measure {
+fn measure(bench: &SftpBench, workload: Workload, done: &Done, time: Duration) -> Measure {
     let seconds = time.as_secs_f64().max(1e-9);
-    let cpu = spent.map(|(before, after)| after.cpu.saturating_sub(before.cpu).as_secs_f64());
     let mut measure = Measure {
         workload: workload.as_str().to_owned(),
         users: (workload != Workload::IdleSessions).then_some(bench.concurrency),
@@ -85,7 +75,7 @@ fn measure(
         rate: done.units / seconds,
         megabytes_per_second: done.bytes.map(|bytes| bytes as f64 / 1e6 / seconds),
         latency_ms: Latency::of(&done.latency),
-        server_cpu_seconds_per_unit: cpu.map(|cpu| cpu / done.units),
+        server_cpu_seconds_per_unit: None,
         client_cpu_seconds_per_unit: None,
         server_bytes_per_unit: None,
         server_threads_per_unit: None,

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use entrepot_loadgen::https::{
-    self, BareServer, Crowd, HttpVersion, HttpsBench, Login, Scheme, Target, Workload,
+    self, Crowd, HttpVersion, HttpsBench, Login, Scheme, Target, Workload,
 };
 use entrepot_loadgen::wan::Wan;
-use entrepot_loadgen::{Report, Scenario};
+use entrepot_loadgen::{BareServer, Report, Scenario};
 use entrepot_net::tls::TlsVersion;
 use entrepot_nouns::{Env, Secret};
 
 fn server(scheme: Scheme) -> BareServer {
-    BareServer::start("127.0.0.1:0".parse().unwrap(), scheme, &Env::real()).unwrap()
+    https::serve_bare("127.0.0.1:0".parse().unwrap(), scheme, &Env::real()).unwrap()
 }
 
 fn bench(server: &BareServer, scheme: Scheme, version: HttpVersion) -> HttpsBench {

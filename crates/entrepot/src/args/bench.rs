@@ -17,6 +17,10 @@ pub(crate) enum BenchCommand {
     Ftp(BenchFtpArgs),
     /// A server of HTTPS, this one or any other that takes PUT.
     Https(Box<BenchHttpsArgs>),
+    /// Serve SFTP from memory and do nothing else: the floor of what `bench sftp` measures.
+    BareSftp(BareSftpArgs),
+    /// Serve FTP from memory and do nothing else: the floor of what `bench ftp` measures.
+    BareFtp(BareFtpArgs),
     /// Serve HTTPS from memory and do nothing else: the floor of what `bench https` measures.
     BareHttps(BareHttpsArgs),
     /// A receiver of AS2, this one or any other: messages are sent and every receipt is checked.
@@ -102,6 +106,10 @@ pub(crate) struct BenchSftpArgs {
     /// Process id of the server, if it is local: its CPU time and memory are reported.
     #[arg(long)]
     pub(crate) server_pid: Option<u32>,
+    /// Folder of the server's own control group, for its CPU time: finer than `--server-pid`, whose
+    /// memory is reported all the same.
+    #[arg(long)]
+    pub(crate) server_group: Option<PathBuf>,
     /// Rounds; the report gives medians.
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: u32,
@@ -334,6 +342,23 @@ pub(crate) struct BenchHttpsArgs {
     /// Write the report to this file, as JSON.
     #[arg(long)]
     pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BareSftpArgs {
+    /// Where to listen. Whoever reaches it can fill the memory.
+    #[arg(long, default_value = "127.0.0.1:2022")]
+    pub(crate) address: std::net::SocketAddr,
+    /// Private host key, OpenSSH form; one is made if unset.
+    #[arg(long)]
+    pub(crate) host_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BareFtpArgs {
+    /// Where to listen, in clear text. Whoever reaches it can fill the memory.
+    #[arg(long, default_value = "127.0.0.1:2121")]
+    pub(crate) address: std::net::SocketAddr,
 }
 
 #[derive(Debug, Args)]

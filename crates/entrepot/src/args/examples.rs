@@ -329,6 +329,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "entrepot bench as2 --target https://host/as2 --message saved --partner-certificate p",
         ],
     ),
+    (
+        "bench bare-sftp",
+        &[
+            "entrepot bench bare-sftp --address 127.0.0.1:2022",
+            "entrepot bench bare-sftp --address 127.0.0.1:0 --host-key host",
+        ],
+    ),
+    ("bench bare-ftp", &["entrepot bench bare-ftp --address 127.0.0.1:2121"]),
     ("bench bare-https", &["entrepot bench bare-https --address 127.0.0.1:8444"]),
     (
         "bench rules",

@@ -1,14 +1,12 @@
-//! `bench https` and the bare server beside it.
+//! `bench https`: what its arguments ask for.
 
-use entrepot_loadgen::https::{
-    BareServer, Crowd, HttpVersion, HttpsBench, Login, Scheme, Target, Workload,
-};
+use entrepot_loadgen::https::{Crowd, HttpVersion, HttpsBench, Login, Target, Workload};
 use entrepot_loadgen::wan::Wan;
-use entrepot_nouns::{Env, Secret};
+use entrepot_nouns::Secret;
 
 use super::password;
-use crate::args::{BareHttpsArgs, BenchHttpsArgs, HttpVersionWord, HttpsWorkload};
-use crate::failure::{Exit, Failure};
+use crate::args::{BenchHttpsArgs, HttpVersionWord, HttpsWorkload};
+use crate::failure::Failure;
 
 /// What the arguments ask for.
 pub(super) fn read(args: BenchHttpsArgs) -> Result<(HttpsBench, Vec<Workload>), Failure> {
@@ -68,15 +66,4 @@ fn workload_of(workload: HttpsWorkload) -> Workload {
         HttpsWorkload::Users => Workload::Users,
         HttpsWorkload::Tus => Workload::Tus,
     }
-}
-
-/// Serves from memory until it is interrupted.
-pub(super) async fn serve_bare(args: &BareHttpsArgs, env: &Env) -> Result<(), Failure> {
-    let scheme = if args.clear { Scheme::Http } else { Scheme::Https };
-    let server = BareServer::start(args.address, scheme, env)
-        .map_err(|error| Failure::new("EP0209", Exit::Failed, error.to_string()))?;
-    println!("serving at {}", server.address());
-    tokio::signal::ctrl_c()
-        .await
-        .map_err(|error| Failure::new("EP0209", Exit::Failed, error.to_string()))
 }

@@ -1,17 +1,14 @@
-//! A server that does nothing but HTTP under TLS, with files in memory: what the protocol alone
-//! costs with the libraries that this program uses, as the floor of what is measured beside it.
-//!
-//! It takes PUT, GET and DELETE of any path, and the core of tus with creation: POST, HEAD, PATCH.
-//! It knows no accounts, and whoever reaches it can fill the memory: it is for measuring.
+//! A bare server of HTTP, under TLS or in clear text. It takes PUT, GET and DELETE of any path, and
+//! the core of tus with creation: POST, HEAD, PATCH.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use entrepot_net::listen::{self, TcpAcceptor};
 use entrepot_net::tls::{
     ClientCertificates, TlsConfig, TlsOptions, TlsServer, TlsVersion, self_signed,
@@ -26,34 +23,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use super::bench::Scheme;
 use super::error::BenchError;
+use crate::bare::BareServer;
+use crate::bare::files::{File, Files};
 use crate::limits::{BARE_FILE_BYTES, BLOCK_BYTES, CONNECTION_WINDOW, FRAME_BYTES, STREAM_WINDOW};
 
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 const OFFSET: &str = "upload-offset";
-
-/// Serves until it is dropped.
-#[derive(Debug)]
-pub struct BareServer {
-    address: SocketAddr,
-    task: JoinHandle<()>,
-}
-
-#[derive(Default)]
-struct Files(Mutex<HashMap<String, Arc<Mutex<File>>>>);
-
-/// Copied into blocks, as a memory file system would.
-struct File {
-    full: Vec<Bytes>,
-    /// The last block, while there is room in it.
-    tail: BytesMut,
-    /// The request that may add to it, by number: a later one takes that away from an earlier one
-    /// whose connection has broken unnoticed.
-    writer: u64,
-}
 
 /// A file on its way to the client.
 struct Sent {
@@ -61,28 +40,19 @@ struct Sent {
     left: u64,
 }
 
-impl BareServer {
-    /// Listens, under TLS with a certificate of its own making, or in clear text.
-    ///
-    /// # Errors
-    /// The address is taken, or no certificate can be made.
-    pub fn start(address: SocketAddr, scheme: Scheme, env: &Env) -> Result<BareServer, BenchError> {
-        let tls = if scheme == Scheme::Https { Some(own_tls(env)?) } else { None };
-        let acceptor = listen::bind(address)?;
-        let address = acceptor.local_address();
-        Ok(BareServer { address, task: tokio::spawn(serve(acceptor, tls)) })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for BareServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+/// Serves HTTP from memory, under TLS with a certificate of its own making, or in clear text.
+///
+/// # Errors
+/// The address is taken, or no certificate can be made.
+pub fn serve_bare(
+    address: SocketAddr,
+    scheme: Scheme,
+    env: &Env,
+) -> Result<BareServer, BenchError> {
+    let tls = if scheme == Scheme::Https { Some(own_tls(env)?) } else { None };
+    let acceptor = listen::bind(address)?;
+    let address = acceptor.local_address();
+    Ok(BareServer::spawn(address, serve(acceptor, tls)))
 }
 
 fn own_tls(env: &Env) -> Result<TlsServer, BenchError> {
@@ -130,7 +100,7 @@ where
 {
     let service = service_fn(move |request| {
         let files = Arc::clone(&files);
-        async move { Ok::<_, Infallible>(files.answer(request).await) }
+        async move { Ok::<_, Infallible>(answer(&files, request).await) }
     });
     let stream = TokioIo::new(stream);
     // A connection that breaks is the client's matter.
@@ -147,115 +117,64 @@ where
     }
 }
 
-impl File {
-    fn new(expected: Option<u64>) -> Arc<Mutex<File>> {
-        let expected = expected.and_then(|size| usize::try_from(size).ok());
-        let room = expected.unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
-        Arc::new(Mutex::new(File {
-            full: Vec::new(),
-            tail: BytesMut::with_capacity(room),
-            writer: 0,
-        }))
-    }
-
-    fn size(&self) -> u64 {
-        (self.full.len() * BLOCK_BYTES + self.tail.len()) as u64
-    }
-
-    fn append(&mut self, mut data: Bytes) {
-        while !data.is_empty() {
-            let room = BLOCK_BYTES.saturating_sub(self.tail.len());
-            let piece = data.split_to(room.min(data.len()));
-            if self.tail.is_empty() && self.tail.capacity() < piece.len() {
-                self.tail = BytesMut::with_capacity(BLOCK_BYTES);
+async fn answer(files: &Files, request: Request<Incoming>) -> Response<Sent> {
+    let path = request.uri().path().to_owned();
+    match *request.method() {
+        Method::PUT => {
+            let body = request.into_body();
+            let expected = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+            let file = File::new(expected.unwrap_or(BLOCK_BYTES));
+            let whole = receive(&file, body, 0).await;
+            if whole {
+                files.put(path, file);
             }
-            self.tail.extend_from_slice(&piece);
-            if self.tail.len() == BLOCK_BYTES {
-                self.full.push(std::mem::take(&mut self.tail).freeze());
-            }
+            said(if whole { StatusCode::CREATED } else { StatusCode::BAD_REQUEST })
         }
-    }
-
-    fn sent(&self) -> Sent {
-        let mut blocks: VecDeque<Bytes> = self.full.iter().cloned().collect();
-        if !self.tail.is_empty() {
-            blocks.push_back(Bytes::copy_from_slice(&self.tail));
-        }
-        Sent { blocks, left: self.size() }
+        // A folder is as empty as it can be.
+        Method::GET if path.ends_with('/') => said(StatusCode::OK),
+        Method::GET => match files.find(&path) {
+            Some(file) => Response::new(Sent::of(&file.lock())),
+            None => said(StatusCode::NOT_FOUND),
+        },
+        Method::DELETE if files.remove(&path) => said(StatusCode::NO_CONTENT),
+        Method::DELETE => said(StatusCode::NOT_FOUND),
+        Method::POST => create(files, &path),
+        Method::HEAD => match files.find(&path) {
+            Some(file) => stands_at(file.lock().size(), StatusCode::OK),
+            None => said(StatusCode::NOT_FOUND),
+        },
+        Method::PATCH => append(files, &path, request).await,
+        _ => said(StatusCode::METHOD_NOT_ALLOWED),
     }
 }
 
-impl Files {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Sent> {
-        let path = request.uri().path().to_owned();
-        match *request.method() {
-            Method::PUT => {
-                let body = request.into_body();
-                let file = File::new(body.size_hint().exact());
-                let whole = receive(&file, body, 0).await;
-                if whole {
-                    self.0.lock().insert(path, file);
-                }
-                said(if whole { StatusCode::CREATED } else { StatusCode::BAD_REQUEST })
-            }
-            // A folder is as empty as it can be.
-            Method::GET if path.ends_with('/') => said(StatusCode::OK),
-            Method::GET => match self.find(&path) {
-                Some(file) => Response::new(file.lock().sent()),
-                None => said(StatusCode::NOT_FOUND),
-            },
-            Method::DELETE => match self.0.lock().remove(&path) {
-                Some(_) => said(StatusCode::NO_CONTENT),
-                None => said(StatusCode::NOT_FOUND),
-            },
-            Method::POST => self.create(&path),
-            Method::HEAD => match self.find(&path) {
-                Some(file) => stands_at(file.lock().size(), StatusCode::OK),
-                None => said(StatusCode::NOT_FOUND),
-            },
-            Method::PATCH => self.append(&path, request).await,
-            _ => said(StatusCode::METHOD_NOT_ALLOWED),
-        }
+/// An upload of tus: a file whose name nobody else has.
+fn create(files: &Files, path: &str) -> Response<Sent> {
+    let name = files.put_unnamed(path.trim_end_matches('/'));
+    let mut answer = said(StatusCode::CREATED);
+    if let Ok(location) = HeaderValue::from_str(&name) {
+        answer.headers_mut().insert(LOCATION, location);
     }
+    answer
+}
 
-    fn find(&self, path: &str) -> Option<Arc<Mutex<File>>> {
-        self.0.lock().get(path).cloned()
-    }
-
-    /// An upload of tus: a file whose name nobody else has.
-    fn create(&self, path: &str) -> Response<Sent> {
-        let mut files = self.0.lock();
-        let folder = path.trim_end_matches('/');
-        let names = (files.len()..).map(|number| format!("{folder}/{number}"));
-        let free = names.into_iter().find(|name| !files.contains_key(name));
-        let mut answer = said(StatusCode::CREATED);
-        if let Some(name) = free {
-            if let Ok(location) = HeaderValue::from_str(&name) {
-                answer.headers_mut().insert(LOCATION, location);
-            }
-            files.insert(name, File::new(None));
+async fn append(files: &Files, path: &str, request: Request<Incoming>) -> Response<Sent> {
+    let offset = request.headers().get(OFFSET).and_then(|value| value.to_str().ok());
+    let offset = offset.and_then(|value| value.parse::<u64>().ok());
+    let Some(file) = files.find(path) else { return said(StatusCode::NOT_FOUND) };
+    let writer = {
+        let mut file = file.lock();
+        if offset != Some(file.size()) {
+            return said(StatusCode::CONFLICT);
         }
-        answer
+        file.writer += 1;
+        file.writer
+    };
+    if !receive(&file, request.into_body(), writer).await {
+        return said(StatusCode::BAD_REQUEST);
     }
-
-    async fn append(&self, path: &str, request: Request<Incoming>) -> Response<Sent> {
-        let offset = request.headers().get(OFFSET).and_then(|value| value.to_str().ok());
-        let offset = offset.and_then(|value| value.parse::<u64>().ok());
-        let Some(file) = self.find(path) else { return said(StatusCode::NOT_FOUND) };
-        let writer = {
-            let mut file = file.lock();
-            if offset != Some(file.size()) {
-                return said(StatusCode::CONFLICT);
-            }
-            file.writer += 1;
-            file.writer
-        };
-        if !receive(&file, request.into_body(), writer).await {
-            return said(StatusCode::BAD_REQUEST);
-        }
-        let size = file.lock().size();
-        stands_at(size, StatusCode::NO_CONTENT)
-    }
+    let size = file.lock().size();
+    stands_at(size, StatusCode::NO_CONTENT)
 }
 
 /// Adds a body to a file; true if all of it came.
@@ -267,9 +186,15 @@ async fn receive(file: &Mutex<File>, mut body: Incoming, writer: u64) -> bool {
         if file.writer != writer || size > BARE_FILE_BYTES {
             return false;
         }
-        file.append(data);
+        file.append(&data);
     }
     true
+}
+
+impl Sent {
+    fn of(file: &File) -> Sent {
+        Sent { blocks: file.blocks(), left: file.size() }
+    }
 }
 
 fn said(status: StatusCode) -> Response<Sent> {

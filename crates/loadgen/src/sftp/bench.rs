@@ -1,5 +1,7 @@
 //! What `bench sftp` measures, and against what.
 
+use std::path::PathBuf;
+
 use entrepot_nouns::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,8 @@ pub struct SftpBench {
     pub concurrency: usize,
     /// Process id of a local server, for its CPU time and memory.
     pub server_pid: Option<u32>,
+    /// Folder of its control group, where it has one of its own: finer than the process tree.
+    pub server_group: Option<PathBuf>,
     /// Rounds of each workload.
     pub rounds: u32,
     /// The mixed workload.

@@ -6,6 +6,8 @@ use entrepot_net::NetError;
 use entrepot_sftp_proto::client::{Fault, NotBegun, OpError};
 use entrepot_ssh::SshError;
 
+use crate::watch::WatchError;
+
 /// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -43,7 +45,7 @@ pub enum BenchError {
         /// Bytes that the download brought.
         got: u64,
     },
-    /// No such process.
-    #[error("there is no process {0} to watch")]
-    NoProcess(u32),
+    /// The server's CPU time cannot be read.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
 }

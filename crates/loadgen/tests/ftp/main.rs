@@ -1,7 +1,10 @@
-//! `bench ftp` against a small server made of the protocol machine, and against bad ones.
+//! `bench ftp` against a small server made of the protocol machine, against bad ones, and against
+//! the bare server.
 
+mod bare;
 mod server;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use entrepot_loadgen::ftp::{self, FtpBench, Step, Tls, Workload};
@@ -12,9 +15,13 @@ use entrepot_nouns::{Env, Secret};
 use server::{Fake, Script};
 
 fn bench(server: &Fake, tls: Tls) -> FtpBench {
+    bench_at(server.address, tls)
+}
+
+fn bench_at(address: SocketAddr, tls: Tls) -> FtpBench {
     FtpBench {
-        host: server.address.ip().to_string(),
-        port: server.address.port(),
+        host: address.ip().to_string(),
+        port: address.port(),
         user: "alice".to_owned(),
         password: Secret::new("secret"),
         folder: String::new(),
