@@ -42,8 +42,8 @@ struct Replaced {
     aside: Option<Displaced>,
 }
 
-/// Work that is one row of a store's calls, where they are best made. It lies in a box: it is large,
-/// and goes through many hands.
+/// Work that is one row of a store's calls, where they are best made. It lies in a box, for it is
+/// large and handed on several times.
 async fn on_thread<T: Send + 'static>(
     threads: &Option<Threads>,
     work: Pin<Box<impl Future<Output = T> + Send + 'static>>,
