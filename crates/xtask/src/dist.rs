@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::tidy::workspace_metadata;
-use command::{Arguments, output, run};
+use command::{Arguments, output, output_told};
 use layout::Dist;
 
 /// Makes all of it.
@@ -23,7 +23,7 @@ pub(crate) fn run_with(arguments: &[&str]) -> Result<()> {
     std::env::set_current_dir(root)?;
     let program = match &arguments.program {
         Some(program) => program.clone(),
-        None => build(metadata.target_directory.as_std_path())?,
+        None => PathBuf::from(output_told("scripts/build-dist")?.trim()),
     };
     let dist = Dist {
         version: arguments.version.clone().map_or_else(|| version_of(&program), Ok)?,
@@ -45,11 +45,6 @@ pub(crate) fn run_with(arguments: &[&str]) -> Result<()> {
     println!("made in {}:", dist.out.display());
     made.iter().for_each(|name| println!("  {name}"));
     Ok(())
-}
-
-fn build(target: &Path) -> Result<PathBuf> {
-    run("cargo", ["build", "--release", "--locked", "--package", "entrepot"])?;
-    Ok(target.join("release/entrepot"))
 }
 
 /// What the program says of itself: `entrepot 0.1.0`.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -50,6 +50,11 @@ pub(super) fn output<S: AsRef<OsStr>>(
     arguments: impl IntoIterator<Item = S>,
 ) -> Result<String> {
     captured(Command::new(program).args(arguments))
+}
+
+/// What a tool prints that takes long, and tells how far it is on standard error.
+pub(super) fn output_told(tool: &str) -> Result<String> {
+    captured(Command::new(tool).stderr(Stdio::inherit()))
 }
 
 /// What a tool prints that runs in a folder.
