@@ -69,6 +69,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 620.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 252.0;
+/// From one server to the next in the legend, where few share its width.
+const LEGEND_STEP: f64 = 130.0;
 /// Told apart by who sees few colours too, and in black and white by their order in the legend.
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
@@ -117,9 +119,10 @@ impl Lines<'_> {
             title = escaped(title)
         );
         axes.draw(&mut svg);
+        let apart = LEGEND_STEP.min((RIGHT - LEFT) / lines.len() as f64);
         for (at, (server, line)) in lines.iter().enumerate() {
             let colour = COLOURS.get(at % COLOURS.len()).copied().unwrap_or("#000000");
-            let x = LEFT + 130.0 * at as f64;
+            let x = LEFT + apart * at as f64;
             let (label, square) = (x + 16.0, x);
             put(
                 &mut svg,
@@ -248,6 +251,15 @@ mod tests {
         assert!(svg.contains("points='90.0,186.7 600.0,56.0 '"), "{svg}");
         assert!(svg.contains("points='90.0,154.0 '") && svg.contains("&lt;two&gt;"), "{svg}");
         assert!(svg.contains("<title>100: 30.0</title>"), "{svg}");
+    }
+
+    #[test]
+    fn all_servers_find_room_in_the_legend() {
+        let servers = ["one", "two", "three", "four", "five"];
+        let points = servers.iter().flat_map(|server| [1, 10].map(|at| point(server, at, 9.0)));
+        let samples: Vec<Sample> = points.collect();
+        let svg = &plots(&samples)[0].svg;
+        assert!(svg.contains("<text x='526' y='37'>five</text>"), "{svg}");
     }
 
     #[test]
