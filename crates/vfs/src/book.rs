@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::limits;
-use crate::notes::{Change, Partial, Written};
+use crate::notes::{Change, NewNote, Partial};
 use crate::quota::Reservation;
 use crate::resumable::record::UploadId;
 
@@ -198,7 +198,7 @@ impl Book {
     /// Notes durably that something is about to change.
     pub(crate) async fn announce(&self, change: Change) -> Result<(), JournalError> {
         let id = change.id();
-        let payload = encode(&Written::Change(&change))?;
+        let payload = encode(&NewNote::Change(&change))?;
         {
             let mut state = self.state.lock();
             // What came to nothing must not be taken for what is tried again now.
@@ -289,7 +289,7 @@ impl Book {
 
     /// Notes how far an upload is that still moves.
     pub(crate) fn mark(&self, note: &Partial) {
-        let noted = encode(&Written::Partial(note))
+        let noted = encode(&NewNote::Partial(note))
             .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
         if let Err(error) = noted {
             tracing::debug!(code = error.code(), %error, "a resume mark is not noted");
@@ -491,7 +491,7 @@ impl Book {
         let mut note = kept.note.clone();
         change(&mut note);
         // Under the lock: the last note in the journal must be the newest.
-        let noted = encode(&Written::Partial(&note))
+        let noted = encode(&NewNote::Partial(&note))
             .and_then(|payload| self.journal.append(RecordKind::Intent, &payload));
         if noted.is_ok() {
             kept.note = note;
@@ -545,15 +545,15 @@ impl Book {
         self.close(&mut state);
         let from = self.journal.usage().appended + 1;
         for change in state.pending.values() {
-            let note = encode(&Written::Change(change))?;
+            let note = encode(&NewNote::Change(change))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
         let kept = state.kept.values().map(|kept| &kept.note);
         for note in kept.chain(state.publishing.values()) {
-            let note = encode(&Written::Partial(note))?;
+            let note = encode(&NewNote::Partial(note))?;
             self.journal.append(RecordKind::Intent, &note)?;
         }
-        let end = encode(&Written::Checkpoint { from })?;
+        let end = encode(&NewNote::Checkpoint { from })?;
         let sequence = self.journal.append(RecordKind::Intent, &end)?;
         drop(state);
         self.checkpoint.store(sequence, Ordering::Release);

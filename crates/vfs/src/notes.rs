@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::resumable::record::UploadRecord;
 
-/// A record of kind `Intent`: as it is read, or, as [`Written`], what it is made from.
+/// A record of kind `Intent`: as it is read, or, as [`NewNote`], what it is made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "kebab-case")]
 pub(crate) enum Note<C = Box<Change>, P = Box<Partial>> {
@@ -27,7 +27,7 @@ pub(crate) enum Note<C = Box<Change>, P = Box<Partial>> {
 }
 
 /// A note to write, of what stays where it is.
-pub(crate) type Written<'a> = Note<&'a Change, &'a Partial>;
+pub(crate) type NewNote<'a> = Note<&'a Change, &'a Partial>;
 
 /// Something that is about to change under a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
