@@ -83,24 +83,14 @@ async fn a_database_that_hangs_or_loses_its_table_is_caught_up_with() {
     assert_eq!(world.events("file.removed").await.len(), ids.len());
 
     // The table is gone for a while: every write is refused, the database answers.
-    let path = world.bed.database();
-    let other = async |sql: &'static str| {
-        let path = path.clone();
-        let alter = tokio::task::spawn_blocking(move || {
-            let other = rusqlite::Connection::open(path).unwrap();
-            other.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
-            other.execute_batch(sql).unwrap();
-        });
-        alter.await.unwrap();
-    };
-    other("ALTER TABLE events RENAME TO elsewhere").await;
+    world.sql("ALTER TABLE events RENAME TO elsewhere".to_owned()).await;
     for number in 0..40 {
         ids.push(record(&world, &format!("/gone/{number}")).await);
         world.turn().await;
     }
     let stalls = &world.engine().meters().stalls;
     world.until(async |_| stalls.load(std::sync::atomic::Ordering::Relaxed) > 20).await;
-    other("ALTER TABLE elsewhere RENAME TO events").await;
+    world.sql("ALTER TABLE elsewhere RENAME TO events".to_owned()).await;
     world.projected().await;
     let found: Vec<_> = world.events("file.removed").await.iter().map(|event| event.id).collect();
     assert_eq!(found, ids, "missing, doubled or out of order");

@@ -308,6 +308,8 @@ pub(crate) struct World {
     /// The start that the engine begins as.
     next: Incarnation,
     engine: Option<Engine>,
+    /// Who else has the file of the database open.
+    other: Arc<Mutex<Option<rusqlite::Connection>>>,
     files: u64,
 }
 
@@ -339,6 +341,7 @@ impl World {
             deployed: Vec::new(),
             next,
             engine: None,
+            other: Arc::default(),
             files: 0,
         }
     }
@@ -363,6 +366,7 @@ impl World {
             deployed: self.deployed.clone(),
             next,
             engine: None,
+            other: self.other.clone(),
             files: 0,
         }
     }
@@ -403,24 +407,31 @@ impl World {
 
     /// As somebody else who has the file of the database open.
     pub(crate) async fn sql(&self, text: String) {
-        let path = self.bed.database();
-        let alter = tokio::task::spawn_blocking(move || {
-            let other = rusqlite::Connection::open(path).unwrap();
-            other.busy_timeout(Duration::from_secs(30)).unwrap();
-            other.execute_batch(&text).unwrap();
-        });
-        alter.await.unwrap();
+        self.with_other(move |other| other.execute_batch(&text).unwrap()).await;
     }
 
     /// The one number that a query gives.
     pub(crate) async fn number(&self, query: String) -> i64 {
-        let path = self.bed.database();
-        let ask = tokio::task::spawn_blocking(move || {
-            let other = rusqlite::Connection::open(path).unwrap();
-            other.busy_timeout(Duration::from_secs(30)).unwrap();
-            other.query_row(&query, [], |row| row.get(0)).unwrap()
+        self.with_other(move |other| other.query_row(&query, [], |row| row.get(0)).unwrap()).await
+    }
+
+    /// Works with a connection of somebody else. It is kept: a new one reads the whole schema,
+    /// which takes longer than what tests ask, and they ask often.
+    async fn with_other<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&rusqlite::Connection) -> T + Send + 'static,
+    ) -> T {
+        let (path, other) = (self.bed.database(), self.other.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let mut other = other.lock();
+            let other = other.get_or_insert_with(|| {
+                let new = rusqlite::Connection::open(path).unwrap();
+                new.busy_timeout(Duration::from_secs(30)).unwrap();
+                new
+            });
+            act(other)
         });
-        ask.await.unwrap()
+        work.await.unwrap()
     }
 
     /// Counters of the running engine.
