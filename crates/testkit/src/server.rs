@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 /// Longest wait for something that should happen at once.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at what is waited for.
+const LEAST_REST: Duration = Duration::from_millis(20);
+const MOST_REST: Duration = Duration::from_millis(200);
 
 /// The cheapest hashes of new passwords that a node takes: with the usual ones the tests would
 /// spend an eighth of their time on passwords.
@@ -366,15 +369,18 @@ fn port(address: &Value) -> Result<u16> {
     Ok(text.parse::<std::net::SocketAddr>()?.port())
 }
 
-/// Waits until `look` gives something, at most [`PATIENCE`].
+/// Waits until `look` gives something, at most [`PATIENCE`]. Between two looks it rests as long as
+/// one takes: most start a program, and many tests wait at once.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
+        let began = Instant::now();
         if let Some(found) = look()? {
             return Ok(found);
         }
-        ensure!(Instant::now() < deadline, "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        let ended = Instant::now();
+        ensure!(ended < deadline, "waited too long for {what}");
+        std::thread::sleep((ended - began).clamp(LEAST_REST, MOST_REST));
     }
 }
 
