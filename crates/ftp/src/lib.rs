@@ -66,6 +66,7 @@ pub async fn serve(
         config: config.clone(),
         ports: ports.clone(),
         lingerer: Lingerer::default(),
+        fine_timers: Arc::default(),
         stop: stop.clone(),
     }));
     let server = Server {

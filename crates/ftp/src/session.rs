@@ -364,7 +364,7 @@ impl Conversation {
                 let is_whole = certain || self.connection.machine.is_quitting();
                 let whole =
                     if is_whole { Wholeness::Certain } else { Wholeness::presumed(self.pace) };
-                self.transfers.publish(upload, whole);
+                self.transfers.publish(upload, whole, &self.shared.fine_timers);
             }
             Outcome::Published(uploaded) => {
                 self.commands.published(&uploaded);

@@ -1,7 +1,10 @@
 //! What all sessions of one listener share.
 
+use std::sync::Arc;
+
 use entrepot_auth::Gate;
 use entrepot_net::data::{DataPorts, Lingerer};
+use entrepot_net::fine_timer::FineTimers;
 use entrepot_nouns::{Env, Name, SiteId};
 use entrepot_vfs::Service as Vfs;
 use tokio::sync::watch;
@@ -22,6 +25,8 @@ pub(crate) struct ListenerShared {
     pub(crate) view: View,
     pub(crate) ports: DataPorts,
     pub(crate) lingerer: Lingerer,
+    /// For those who look whether their client is still there.
+    pub(crate) fine_timers: Arc<FineTimers>,
     /// Cancelled when the listener drains: no transfer begins any more.
     pub(crate) stop: CancellationToken,
 }

@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use entrepot_ftp_proto::End;
 use entrepot_net::data::{DataError, PassiveSeat};
+use entrepot_net::fine_timer::{FineTimer, FineTimers};
 use entrepot_net::meter;
 use entrepot_vfs::{Upload, VfsError};
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::limits::{LAST_LOOK_TIME, NEAR_LOOK_TIME, NEAR_TIME, VERDICT_TIME};
@@ -166,14 +166,14 @@ pub(crate) struct Transfers {
 enum Look {
     #[default]
     Never,
-    Soon(JoinHandle<()>),
+    Soon(FineTimer),
     Then(Pin<Box<Sleep>>),
 }
 
 impl Look {
-    /// The runtime's timers ring after one or two milliseconds at best, so a thread sleeps.
-    fn soon() -> Look {
-        Look::Soon(spawn_blocking(|| std::thread::sleep(NEAR_LOOK_TIME)))
+    /// Without a fine timer at hand the other moment is as good.
+    fn soon(timers: &Arc<FineTimers>) -> Look {
+        timers.start(NEAR_LOOK_TIME).map_or_else(Look::after_a_moment, Look::Soon)
     }
 
     fn after_a_moment() -> Look {
@@ -183,9 +183,8 @@ impl Look {
     async fn due(&mut self) -> TransferEvent {
         let event = match self {
             Look::Never => std::future::pending().await,
-            Look::Soon(slept) => {
-                // A runtime that ends gives no thread; then this is no matter either.
-                let _ = slept.await;
+            Look::Soon(timer) => {
+                timer.rung().await;
                 TransferEvent::LookDue
             }
             Look::Then(due) => {
@@ -292,7 +291,12 @@ impl Transfers {
 
     /// All of an upload came: it is published once it is approved, at once if it is certain that it
     /// is whole, else at [`TransferEvent::LookDue`] or [`TransferEvent::ApprovalDue`].
-    pub(crate) fn publish(&mut self, upload: Box<Upload>, whole: Wholeness) {
+    pub(crate) fn publish(
+        &mut self,
+        upload: Box<Upload>,
+        whole: Wholeness,
+        timers: &Arc<FineTimers>,
+    ) {
         let Some(running) = &mut self.running else { return };
         running.publish(upload);
         self.look = match whole {
@@ -300,7 +304,7 @@ impl Transfers {
                 running.approve();
                 Look::Never
             }
-            Wholeness::PresumedNear => Look::soon(),
+            Wholeness::PresumedNear => Look::soon(timers),
             Wholeness::Presumed => Look::after_a_moment(),
         };
     }

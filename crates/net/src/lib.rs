@@ -16,6 +16,7 @@ pub mod data;
 pub mod dial;
 pub mod dialled;
 pub mod error;
+pub mod fine_timer;
 pub mod gather;
 pub mod guard;
 pub mod http;

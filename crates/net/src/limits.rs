@@ -185,3 +185,6 @@ pub const LINGERING: usize = 1024;
 pub const LINGERING_UNSEEN: usize = 128;
 /// And all of them after this time.
 pub const LINGER_LOOK_TIME: Duration = Duration::from_millis(50);
+
+/// Timers for parts of a millisecond that run at once; each has a descriptor.
+pub const FINE_TIMERS: usize = 16;

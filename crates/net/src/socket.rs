@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +66,13 @@ pub(crate) fn watch_listener(listener: TcpListener) -> io::Result<AsyncFd<TcpLis
     // As in `watch`.
     #[allow(deprecated)]
     AsyncFd::with_interest(listener, Interest::READABLE)
+}
+
+/// From now on the runtime watches the timer.
+pub(crate) fn watch_timer(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // As in `watch`.
+    #[allow(deprecated)]
+    AsyncFd::with_interest(timer, Interest::READABLE)
 }
 
 /// Closing the socket from now on resets its connection (SO_LINGER 0, socket(7)).
