@@ -1,6 +1,7 @@
 //! The one door for changes.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use entrepot_crypto::{HashCost, MasterKey};
@@ -49,6 +50,10 @@ pub struct Admin {
     pub(crate) rule_critics: Option<RuleCritics>,
     serving: Option<ServingParts>,
 }
+
+/// What a request comes to. The code of an async function is compiled in each crate that awaits it,
+/// with all that it awaits; what is behind a box is compiled here alone, and there is once.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response>> + Send + 'a>>;
 
 /// Why this node does not start a program.
 pub type ProgramCheck = Arc<dyn Fn(&str) -> std::result::Result<(), String> + Send + Sync>;
@@ -145,12 +150,14 @@ impl Admin {
     ///
     /// # Errors
     /// See [`AdminError`]; nothing was changed then.
-    pub async fn handle(&self, actor: &Actor, request: Request) -> Result<Response> {
-        if actor.link_rights().is_some() {
-            return self.own_links(actor, request).await;
-        }
-        actor.must(permissions::needed(&request))?;
-        self.dispatch(actor, request).await
+    pub fn handle<'a>(&'a self, actor: &'a Actor, request: Request) -> Answering<'a> {
+        Box::pin(async move {
+            if actor.link_rights().is_some() {
+                return self.own_links(actor, request).await;
+            }
+            actor.must(permissions::needed(&request))?;
+            self.dispatch(actor, request).await
+        })
     }
 
     /// Does what an actor may do.

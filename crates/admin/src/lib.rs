@@ -94,7 +94,7 @@ mod watch_remarks;
 mod watches;
 
 pub use actor::Actor;
-pub use admin::{Admin, ProgramCheck};
+pub use admin::{Admin, Answering, ProgramCheck};
 pub use as2_request::As2Request;
 pub use certificate_row::*;
 pub use credentials::*;

@@ -1,6 +1,7 @@
 //! Configuration: one table a noun, the same statements for each.
 
 use entrepot_nouns::{AnyNoun, Key, Kind, Mount, Name, Noun, Site, SiteId, Stored, Timestamp};
+use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
 use crate::Db;
@@ -337,25 +338,28 @@ impl Tx {
         self.work.noted(revision)
     }
 
-    /// Does the same as [`Tx::put`] for a noun whose kind is known at run time only.
-    pub async fn put_any(
-        &mut self,
+    /// Does the same as [`Tx::put`] for a noun whose kind is known at run time only. Boxed: the
+    /// code for each kind is long, and would be in each crate that awaits it.
+    pub fn put_any<'a>(
+        &'a mut self,
         site: SiteId,
         id: Uuid,
-        noun: &AnyNoun,
+        noun: &'a AnyNoun,
         at: Timestamp,
-    ) -> Result<i64> {
-        match noun {
-            AnyNoun::Site(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Policy(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Key(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Endpoint(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Account(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Mount(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Model(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Rule(noun) => self.put(site, id, noun, at).await,
-            AnyNoun::Listener(noun) => self.put(site, id, noun, at).await,
-        }
+    ) -> BoxFuture<'a, Result<i64>> {
+        Box::pin(async move {
+            match noun {
+                AnyNoun::Site(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Policy(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Key(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Endpoint(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Account(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Mount(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Model(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Rule(noun) => self.put(site, id, noun, at).await,
+                AnyNoun::Listener(noun) => self.put(site, id, noun, at).await,
+            }
+        })
     }
 
     /// Deletes a noun; false if there is none of that name. The site `main` cannot be deleted.
