@@ -52,7 +52,7 @@ pub struct Admin {
 }
 
 /// What a request comes to. The code of an async function is compiled in each crate that awaits it,
-/// with all that it awaits; what is behind a box is compiled here alone, and there is once.
+/// with all that it awaits; what is behind a box is compiled here alone.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response>> + Send + 'a>>;
 
 /// Why this node does not start a program.

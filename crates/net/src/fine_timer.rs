@@ -31,9 +31,10 @@ impl FineTimers {
     /// A timer that rings once, so long from now; `None` while [`limits::FINE_TIMERS`] others are
     /// running, or if there is no descriptor for it. Within a runtime.
     pub fn start(self: &Arc<Self>, time: Duration) -> Option<FineTimer> {
-        let timer = FineTimer { running: Some(self.take()?), timers: self.clone() };
-        timer.set(time).ok()?;
-        Some(timer)
+        let running = self.take()?;
+        let is_set = set(running.get_ref(), time).is_ok();
+        let timer = FineTimer { running: Some(running), timers: self.clone() };
+        is_set.then_some(timer)
     }
 
     fn take(&self) -> Option<AsyncFd<OwnedFd>> {
@@ -46,10 +47,18 @@ impl FineTimers {
         }
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let made = timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
-        let made = socket::watch_timer(made).ok()?;
+        let made = socket::watch_readable(made).ok()?;
         known.made += 1;
         Some(made)
     }
+}
+
+/// It rings once.
+fn set(timer: &OwnedFd, time: Duration) -> io::Result<()> {
+    let time = Timespec::try_from(time).map_err(io::Error::other)?;
+    let once = Itimerspec { it_interval: Timespec::default(), it_value: time };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;
+    Ok(())
 }
 
 /// A timer that runs; it goes back to the others with this.
@@ -59,25 +68,15 @@ pub struct FineTimer {
 }
 
 impl FineTimer {
-    fn set(&self, time: Duration) -> io::Result<()> {
-        let Some(running) = &self.running else { return Ok(()) };
-        let time = Timespec::try_from(time).map_err(io::Error::other)?;
-        let once = Itimerspec { it_interval: Timespec::default(), it_value: time };
-        timerfd_settime(running.get_ref(), TimerfdTimerFlags::empty(), &once)?;
-        Ok(())
-    }
-
     /// Returns when it has rung, or cannot.
     pub async fn rung(&self) {
         let Some(running) = &self.running else { return };
         // A ring of its last use may still be told: what has rung can be read.
         while let Ok(mut ready) = running.readable().await {
-            match rustix::io::read(running.get_ref(), &mut [0; 8]) {
-                Err(Errno::AGAIN) => ready.clear_ready(),
-                Ok(_) | Err(_) => {
-                    ready.clear_ready();
-                    return;
-                }
+            let read = rustix::io::read(running.get_ref(), &mut [0; 8]);
+            ready.clear_ready();
+            if read != Err(Errno::AGAIN) {
+                return;
             }
         }
     }

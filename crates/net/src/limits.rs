@@ -186,5 +186,7 @@ pub const LINGERING_UNSEEN: usize = 128;
 /// And all of them after this time.
 pub const LINGER_LOOK_TIME: Duration = Duration::from_millis(50);
 
-/// Timers for parts of a millisecond that run at once; each has a descriptor.
+// Fine timers.
+
+/// Timers for parts of a millisecond that run at once, of one listener; each has a descriptor.
 pub const FINE_TIMERS: usize = 16;

@@ -1,8 +1,8 @@
 //! What sockets are asked for below tokio: one function a system call.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,18 +61,11 @@ pub(crate) fn watch(socket: Arc<TcpStream>) -> io::Result<AsyncFd<Arc<TcpStream>
     AsyncFd::new(socket)
 }
 
-/// From now on the runtime watches the listening socket for connections.
-pub(crate) fn watch_listener(listener: TcpListener) -> io::Result<AsyncFd<TcpListener>> {
+/// From now on the runtime watches what can be read, or accepted.
+pub(crate) fn watch_readable<T: AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
     // As in `watch`.
     #[allow(deprecated)]
-    AsyncFd::with_interest(listener, Interest::READABLE)
-}
-
-/// From now on the runtime watches the timer.
-pub(crate) fn watch_timer(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // As in `watch`.
-    #[allow(deprecated)]
-    AsyncFd::with_interest(timer, Interest::READABLE)
+    AsyncFd::with_interest(source, Interest::READABLE)
 }
 
 /// Closing the socket from now on resets its connection (SO_LINGER 0, socket(7)).

@@ -25,7 +25,7 @@ impl DataAcceptor {
     pub(super) fn bind(address: SocketAddr) -> Result<DataAcceptor, NetError> {
         let acceptor = listen::bind_for_files(address)?;
         let address = acceptor.local_address();
-        let listener = acceptor.into_inner().into_std().and_then(socket::watch_listener);
+        let listener = acceptor.into_inner().into_std().and_then(socket::watch_readable);
         let listener = listener.map_err(|error| NetError::Listen { address, error })?;
         Ok(DataAcceptor { listener, address })
     }
