@@ -1,6 +1,6 @@
-//! Links debug programs to lie at a fixed address. Anywhere else 600,000 addresses in them are set
-//! right at each start, which is half of the time of a command, and the end-to-end tests start
-//! thousands of them. What is released lies anywhere, as usual.
+//! Links debug programs without PIE. The loader would make 600,000 relocations in them at each
+//! start, which is half of the time of a command, and the end-to-end tests start thousands. What is
+//! released stays independent of its position.
 
 use std::env;
 
